@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { ActionSettings, HandlersManifest } from '../../../workers/tasks/messages.ts';
+import type { ActionSettings } from '../../../workers/tasks/messages.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 const numbers = { type: 'array', items: { type: 'number' } };
@@ -16,17 +16,14 @@ const costly: Record<string, [schema: object, data: object]> = {
 };
 
 const slow = Object.entries(costly).map(([name, [schema]]) => ({ name, schema }));
-const actions: HandlersManifest = new Map(
-  Object.entries<ActionSettings>({
-    ...{ mean: { schema: mean }, any: {}, sum: { schema: { type: 'object' } } },
-    ...Object.fromEntries(slow.map(({ name, schema }) => [name, { schema }])),
-  }),
-);
+const actions: Record<string, ActionSettings> = {
+  ...{ mean: { schema: mean }, any: {}, sum: { schema: { type: 'object' } } },
+  ...Object.fromEntries(slow.map(({ name, schema }) => [name, { schema }])),
+};
 
 /** Starts service B with the actions of a handlers module. `post` submits a task and returns status and body. */
 async function start({ rejectUnknown = true, filler = '' } = {}) {
-  const rules = { actions, rejectUnknown };
-  const server = await startTasksServer({ bodyLimit: 200_000, maxBytes: 10_000_000, rules });
+  const server = await startTasksServer({ actions, rejectUnknown });
   return { ...server, post: (action: string, data?: object) => server.ask('POST /tasks', { action, data, filler }) };
 }
 

@@ -24,8 +24,7 @@ describe('limits', () => {
 
   it('of the handlers module or of callbacks cannot be removed, and apply again once limits of a request are removed', async () => {
     const limits = { concurrency: 2 };
-    const rules = { actions: new Map([['own', { limits }]]), rejectUnknown: false };
-    const server = await startTasksServer({ rules, callbackHosts: ['example.com'] });
+    const server = await startTasksServer({ actions: { own: { limits } }, callbackHosts: ['example.com'] });
     await server.queue.setLimits('own', limits, 'module');
     const refused = [409, { error: 'limits belong to the handlers module' }];
     expect(await server.ask('DELETE /limits/own')).to.deep.equal(refused);
@@ -80,8 +79,8 @@ describe('limits', () => {
   });
 
   it('are refused for an action that submissions may not have, and for more than 1000 actions', async () => {
-    const actions = new Map([['own', { schema: { type: 'object', required: ['n'] } }]]);
-    const strict = await startTasksServer({ rules: { actions, rejectUnknown: true } });
+    const actions = { own: { schema: { type: 'object', required: ['n'] } } };
+    const strict = await startTasksServer({ actions, rejectUnknown: true });
     const unknown = { error: 'unknown action', nearest: ['own'] };
     expect(await strict.ask('PUT /limits/owm', { concurrency: 1 })).to.deep.equal([400, unknown]);
     expect((await strict.ask('PUT /limits/own', { concurrency: 1 }))[0]).to.equal(200);

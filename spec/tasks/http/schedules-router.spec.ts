@@ -59,8 +59,7 @@ describe('/schedules', () => {
 
   it('checks the action and its data as for a submission, also under a time limit', async () => {
     const schema = { type: 'object', required: ['text'], properties: { text: { pattern: '^([a-z]+)*$' } } };
-    const rules = { actions: new Map([['letters', { schema }]]), rejectUnknown: true };
-    const { ask, expireCheck } = await startTasksServer({ rules });
+    const { ask, expireCheck } = await startTasksServer({ actions: { letters: { schema } }, rejectUnknown: true });
     const check = (fields: object) => ask('PUT /schedules/s', { ...nightly, ...fields });
     expect(await check({ action: 'other' })).to.deep.equal([400, { error: 'unknown action' }]);
     for (const [text, path, detail] of [

@@ -50,7 +50,7 @@ describe('GET /tasks/search', () => {
   });
 
   it('has pages, and counts all that match in the first one', async () => {
-    const server = await startTasksServer({ maxLength: 10_000, maxBytes: 10_000_000 });
+    const server = await startTasksServer();
     const row = { payload: '{}', status: 'completed', result: RESULT, created_at: 1, processed_at: 1 };
     const rows = Array.from({ length: 5 }, () => ({ id: randomUUID(), ...row }));
     server.storeRow(...rows);
@@ -109,7 +109,7 @@ describe('GET /tasks/search', () => {
   });
 
   it('counts up to 10,000, and reads up to twenty slices a request', async () => {
-    const server = await startTasksServer({ maxLength: 20_000, maxBytes: 10_000_000 });
+    const server = await startTasksServer();
     await publish(server, 10_000);
     expect(await search(server, { limit: '0' })).to.include({ total: 10_000, total_is_exact: true });
     await publish(server, 1, 'rare');

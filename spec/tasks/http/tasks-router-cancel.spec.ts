@@ -52,7 +52,7 @@ describe('POST /tasks/cancel', () => {
   });
 
   it('cancels more than a slice, and says how many remain, and logs why, if storing fails on the way', async () => {
-    const server = await startTasksServer({ maxLength: 5000, maxBytes: 10_000_000 });
+    const server = await startTasksServer();
     const { store } = server.queue;
     const runAt = systemClock.now() + 60_000;
     const ids = Array.from({ length: 1200 }, (_, index) => `task ${index}`);

@@ -36,7 +36,7 @@ describe('a turn of the event loop', () => {
   ] as const) {
     it(`parses ${what}`, async () => {
       const bodyBudget = new ByteBudget(10_000 * KIB);
-      const { port } = await startTasksServer({ bodyLimit: size, bodyBudget, maxBytes: 10_000 * KIB });
+      const { port } = await startTasksServer({ bodyBudget });
       const body = `{"action":"${'x'.repeat(size - '{"action":""}'.length)}"}`;
       const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Connection: close', `Content-Length: ${size}`];
       const clients = await Promise.all(Array.from({ length: clientCount }, () => connectRaw(port, ...lines)));
@@ -51,7 +51,7 @@ describe('a turn of the event loop', () => {
   }
 
   it('reads a bounded number of bytes for lists of rows and of waiting tasks, however many there are', async () => {
-    const { queue, storeRow, url } = await startTasksServer({ realRows: false, maxBytes: 10_000 * KIB });
+    const { queue, storeRow, url } = await startTasksServer({ realRows: false });
     const payload = JSON.stringify('x'.repeat(200 * KIB));
     const row = { payload, status: 'completed', result: '{"output":"x"}', created_at: 1, processed_at: 1 };
     for (const id of 'abcdef') {

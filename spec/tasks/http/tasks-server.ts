@@ -19,7 +19,7 @@ import { type Clock, systemClock, systemRandom } from '../../../workers/shared/c
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { submissionCheck } from '../../../workers/submissions/data-schemas.ts';
 import { DEFERRED } from '../../../workers/submissions/parse-submission.ts';
-import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
+import type { ActionSettings } from '../../../workers/tasks/messages.ts';
 import type { AttemptTimes } from '../../store/stage.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
@@ -34,29 +34,33 @@ export type TasksServer = Awaited<ReturnType<typeof startTasksServer>>;
 
 export const RESULT = '{"output":0}';
 
-const defaults = {
-  ...{ bodyLimit: 1000, maxLength: 100, maxBytes: 100_000, trustProxy: 0 },
-  /** Whether the responses match the contract, unlike those with made-up rows. */
-  realRows: true,
-  corsOrigins: [] as readonly string[],
-  callbackHosts: [] as readonly string[],
-};
-
 /** Time limit of a check in the submission thread, whose clock a spec advances. */
 const CHECK_TIMEOUT_MS = 60_000;
 
-interface Options extends Partial<typeof defaults> {
+interface Options {
+  bodyLimit?: number;
+  maxLength?: number;
+  maxBytes?: number;
+  trustProxy?: number;
+  /** Whether the responses match the contract, unlike those with made-up rows. */
+  realRows?: boolean;
+  corsOrigins?: readonly string[];
+  callbackHosts?: readonly string[];
   bodyBudget?: ByteBudget;
   responses?: ByteBudget;
   access?: TaskAccess;
-  rules?: SubmissionRules;
+  /** Actions of a handlers module. */
+  actions?: Record<string, ActionSettings>;
+  rejectUnknown?: boolean;
 }
 
 /** Starts service B's HTTP side with a store and a queue without a consumer. */
 export async function startTasksServer(options: Options = {}) {
-  const { bodyLimit, maxLength, maxBytes, trustProxy, realRows, ...others } = { ...defaults, ...options };
-  const { corsOrigins, callbackHosts, access, rules } = others;
-  const { bodyBudget = new ByteBudget(10_000_000), responses = new ByteBudget(128_000_000) } = others;
+  const { bodyLimit = 200_000, maxLength = 20_000, maxBytes = 10_000_000, trustProxy = 0, realRows = true } = options;
+  const { corsOrigins = [], callbackHosts = [], access, rejectUnknown = false } = options;
+  const { bodyBudget = new ByteBudget(10_000_000), responses = new ByteBudget(128_000_000) } = options;
+  const actions = new Map(Object.entries(options.actions ?? {}));
+  const rules = { actions, rejectUnknown };
   const [clock, random] = [systemClock, systemRandom];
   const dataDir = await migratedFolder();
   const bounds = { maxLength, maxBytes, maxKeys: 100 };
@@ -86,10 +90,9 @@ export async function startTasksServer(options: Options = {}) {
   const timer: Clock['timer'] = (delayMs, run) =>
     delayMs === CHECK_TIMEOUT_MS ? checks.timer(delayMs, run) : () => {};
   const limits = { memoryMb: 128, checkTimeoutMs: CHECK_TIMEOUT_MS, clock: { ...clock, timer } };
-  const submissions = new SubmissionThread({ ...limits, rules, log: captured.log });
+  const submissions = new SubmissionThread({ ...limits, rules: options.actions && rules, log: captured.log });
   afterTest(() => submissions.stop());
   const newTaskId = taskIds(random);
-  const { actions } = rules ?? { actions: new Map() };
   const scheduler = new Scheduler({ queue, actions, newTaskId, clock, log: captured.log });
   const { app } = await createTasksApp({
     requests,
@@ -99,8 +102,8 @@ export async function startTasksServer(options: Options = {}) {
     monitor,
     bodies: { limit: bodyLimit, budget: bodyBudget },
     submissions,
-    check: rules && submissionCheck(rules, () => DEFERRED),
-    rules: rules ?? { actions, rejectUnknown: false },
+    check: options.actions && submissionCheck(rules, () => DEFERRED),
+    rules,
     callbackHosts,
     ownLimits: ownLimits(actions, callbackHosts),
     responses,
