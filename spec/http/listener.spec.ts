@@ -72,39 +72,34 @@ const BODY = '{"action":"x"}';
 const post = (...lines: string[]) => head('POST / HTTP/1.1', ...lines) + BODY;
 
 /** Requests that are none, or that a proxy may parse differently from the server behind it. */
-const malformed: Record<string, string> = {
-  noise: '\x16\x03\x01\x02\x00\x01\r\n\r\n',
-  'another protocol': 'SSH-2.0-x\r\n\r\n',
-  'no such version': 'GET / HTTP/9.9\r\n\r\n',
-  'a broken header': 'GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n',
-  'a length and chunks': post('Host: x', `Content-Length: ${BODY.length}`, 'Transfer-Encoding: chunked'),
-  'chunks and a length': post('Host: x', 'Transfer-Encoding: chunked', `Content-Length: ${BODY.length}`),
-  'two lengths': post('Host: x', 'Content-Length: 14', 'Content-Length: 15'),
-  'a list of lengths': post('Host: x', 'Content-Length: 14, 15'),
-  'a signed length': post('Host: x', 'Content-Length: +14'),
-  'a length in hexadecimal': post('Host: x', 'Content-Length: 0xe'),
-  'a length that is too large': post('Host: x', 'Content-Length: 99999999999999999999'),
-  'chunked, not last': post('Host: x', 'Transfer-Encoding: chunked, identity'),
-  'an unknown coding': post('Host: x', 'Transfer-Encoding: xchunked'),
-  'a space before the colon': post('Host: x', 'Content-Length : 14'),
-  'a folded header': post('Host: x', 'X-Folded: a', ' b', 'Content-Length: 14'),
-  'a header without a name': post('Host: x', ': a', 'Content-Length: 14'),
-  'a NUL in a header': post('Host: x', 'X-Nul: a\0b', 'Content-Length: 14'),
-};
+const malformed = [
+  ...['\x16\x03\x01\x02\x00\x01', 'SSH-2.0-x', 'GET / HTTP/9.9', 'GET / HTTP/1.1\r\nHost: x\r\nbad header'].map(
+    (text) => `${text}\r\n\r\n`,
+  ),
+  ...[
+    [`Content-Length: ${BODY.length}`, 'Transfer-Encoding: chunked'],
+    ['Transfer-Encoding: chunked', `Content-Length: ${BODY.length}`],
+    ['Content-Length: 14', 'Content-Length: 15'],
+    ...['14, 15', '+14', '0xe', '99999999999999999999'].map((length) => [`Content-Length: ${length}`]),
+    ...['chunked, identity', 'xchunked'].map((coding) => [`Transfer-Encoding: ${coding}`]),
+    ['Content-Length : 14'],
+    ...['X-Folded: a\r\n b', ': a', 'X-Nul: a\0b'].map((line) => [line, 'Content-Length: 14']),
+  ].map((lines) => post('Host: x', ...lines)),
+];
 
 describe('bytes that are no HTTP request, or one that can be read in two ways', () => {
   it('are answered once with 400, end the connection, and nothing after them is handled', async () => {
     const complete = mock.fn();
     const { listener } = await serve((request) => request.resume().once('end', complete));
-    for (const [what, text] of Object.entries(malformed)) {
+    for (const text of malformed) {
       const raw = await connectRaw(listener.port);
       raw.socket.write(text + post('Host: x', `Content-Length: ${BODY.length}`));
       const answers = await raw.ended;
-      expect(answers.match(/HTTP\/1\.1 /g), what).to.have.length(1);
+      expect(answers.match(/HTTP\/1\.1 /g), text).to.have.length(1);
       const { status, headers, body } = parseResponse(answers);
-      expect([status, body], what).to.deep.equal([400, '{"error":"bad request"}\n']);
+      expect([status, body], text).to.deep.equal([400, '{"error":"bad request"}\n']);
       for (const [name, value] of Object.entries({ ...jsonHeaders, Connection: 'close' }))
-        expect(headers, what).to.include(`\r\n${name}: ${value}`);
+        expect(headers, text).to.include(`\r\n${name}: ${value}`);
     }
     expect(complete.mock.callCount()).to.equal(0);
   });
@@ -202,36 +197,20 @@ describe('a wish to upgrade', () => {
 });
 
 describe('the host of a request', () => {
-  const refused: [what: string, lines: string[]][] = [
-    ['none', []],
-    ['two', ['Host: x', 'Host: x']],
-    ['two in different case', ['host: x', 'HOST: y']],
-    ['an empty one', ['Host: ']],
-    ['a list', ['Host: x, y']],
-    ['a space', ['Host: a b']],
-    ['a path', ['Host: x/y']],
-    ['a user', ['Host: user@x']],
-    ['another scheme', ['Host: http://x']],
-    ['a port that is no number', ['Host: x:y']],
-    ['two ports', ['Host: x:1:2']],
-    ['a port out of range', ['Host: x:65536']],
-    ['an open bracket', ['Host: [::1']],
-    ['no address in brackets', ['Host: [x]']],
-    ['an address without brackets', ['Host: ::1']],
-    ['a byte beyond ASCII', ['Host: \u00e9']],
-  ];
+  const values = ['', 'x, y', 'a b', 'x/y', 'user@x', 'http://x', 'x:y', 'x:1:2', 'x:65536', '[::1', '[x]', '::1', 'é'];
+  const refused = [[], ['Host: x', 'Host: x'], ['host: x', 'HOST: y'], ...values.map((value) => [`Host: ${value}`])];
   it('is required once and valid, or the answer is 400 and the connection ends', async () => {
     const server = await serve(() => expect.fail('handled'));
     server.listener.server.on('upgrade', () => expect.fail('upgraded'));
     const [first = '', , ...upgrade] = handshake('/');
-    for (const [what, hosts] of refused) {
+    for (const hosts of refused) {
       for (const lines of [
         ['GET / HTTP/1.1', ...hosts],
         [first, ...hosts, ...upgrade],
       ]) {
         const answer = await answerTo(server, ...lines);
-        expect(answer, what).to.include({ status: 400, body: '{"error":"bad request"}\n' });
-        expect(answer.headers, what).to.match(/\r\nConnection: close/);
+        expect(answer, hosts.join()).to.include({ status: 400, body: '{"error":"bad request"}\n' });
+        expect(answer.headers, hosts.join()).to.match(/\r\nConnection: close/);
       }
     }
   });

@@ -254,7 +254,7 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
   it('ends an event stream once its token is revoked, and sends nothing more', async () => {
     const { tasks, signIn, revoke } = shared();
     const headers = await signIn();
-    const client = await followEvents(tasks.url, { token: tokenIn(headers) });
+    const client = await followEvents(tasks.url, headers);
     tasks.events.record({ event: 'accepted', id: ID, at: 1 });
     expect((await client.next())?.event).to.equal('accepted');
     await revoke(headers);
@@ -330,9 +330,9 @@ describe('a token for tasks', () => {
     const id = await submit();
     const headers = await tokenFor(`tasks/${id}`);
     expect(await statusOf('delete /tasks/{id}', headers, id)).to.equal(403);
-    const follow = (lastEventId?: string) => followEvents(tasks.url, { lastEventId, token: tokenIn(headers) });
+    const follow = (last = {}) => followEvents(tasks.url, { ...headers, ...last });
     const client = await follow();
-    const seen = events.idOf(events.now());
+    const seen = { 'Last-Event-ID': events.idOf(events.now()) };
     const other = await submit();
     events.record({ event: 'paused', at: 1 });
     for (const delivery of await tasks.takeAll(2)) await tasks.settle(delivery, discard('no'));
@@ -400,7 +400,7 @@ describe('a token for tasks', () => {
   it('of a submitter shows and cancels what its user has submitted', async () => {
     const { tasks, signIn, submit, statusOf, listed } = await startSecured();
     const submitter = await signIn('alice', await scopeOf('submitter'));
-    const client = await followEvents(tasks.url, { token: tokenIn(submitter) });
+    const client = await followEvents(tasks.url, submitter);
     const other = await submit();
     const [done, waiting] = [await tasks.submitTask({}, submitter), await tasks.submitTask({}, submitter)];
     expect((await client.next())?.data).to.include({ id: done, status: 'queued' });

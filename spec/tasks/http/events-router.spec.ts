@@ -99,7 +99,7 @@ describe('GET /tasks/events', () => {
     first.close();
     await until(() => events.subscribers === 0);
     await submitTask();
-    expect(await (await followEvents(url, { lastEventId: id })).next()).to.include({ event: 'accepted' });
+    expect(await (await followEvents(url, { 'Last-Event-ID': id })).next()).to.include({ event: 'accepted' });
   });
 
   it('reports how many events are lost, or that their number is unknown', async () => {
@@ -107,12 +107,12 @@ describe('GET /tasks/events', () => {
     await followEvents(url);
     const id = events.idOf(events.now());
     for (let n = 0; n < 10_003; n++) events.record({ ...completed, id: idOf(n) });
-    const late = await followEvents(url, { lastEventId: id });
+    const late = await followEvents(url, { 'Last-Event-ID': id });
     expect(await late.next()).to.deep.include({ event: 'gap', data: { missed: 3 } });
     expect((await late.next())?.data).to.deep.equal({ id: idOf(3), status: 'completed', at: 1 });
     const [epoch] = id.split('-');
     for (const unknown of ['1', 'another-1', `${epoch}-999999`, `${epoch}--1`, `${epoch}-1e0`, `${epoch}-`]) {
-      const client = await followEvents(url, { lastEventId: unknown });
+      const client = await followEvents(url, { 'Last-Event-ID': unknown });
       expect(await client.next(), unknown).to.deep.include({ event: 'gap', data: { missed: null } });
       events.record(completed);
       expect((await client.next())?.data).to.deep.equal({ id: A, status: 'completed', at: 1 });
@@ -135,7 +135,7 @@ describe('GET /tasks/events', () => {
 
   it('accepts 25 clients of one address, and others when one of them has disconnected, and 100 clients in all', async () => {
     const { url, events } = await startTasksServer({ trustProxy: 1 });
-    const follow = (address: string) => followEvents(url, { address });
+    const follow = (address: string) => followEvents(url, { 'X-Forwarded-For': address });
     const refused = async (address: string, method = 'GET') => {
       const headers = { 'X-Forwarded-For': address };
       const answer = await request(`${url}/tasks/events`, { method, headers });
@@ -155,7 +155,7 @@ describe('GET /tasks/events', () => {
 
   it('counts clients by the address of their socket if no proxy is trusted', async () => {
     const { url } = await startTasksServer();
-    for (let client = 0; client < 25; client++) await followEvents(url, { address: `10.0.0.${client}` });
+    for (let client = 0; client < 25; client++) await followEvents(url, { 'X-Forwarded-For': `10.0.0.${client}` });
     expect((await request(`${url}/tasks/events`)).status).to.equal(429);
   });
 
