@@ -7,6 +7,15 @@ const search = async (server: TasksServer, query: Record<string, string> = {}) =
   (await server.ask(`GET /tasks/search?${new URLSearchParams(query)}`))[1];
 const idsOf = ({ tasks }: { tasks: { id: string }[] }) => tasks.map(({ id }) => id);
 
+/** Returns all pages of a search. `between` is called after the first one. */
+async function pages(server: TasksServer, query: Record<string, string>, between = async () => {}) {
+  const all = [await search(server, query)];
+  await between();
+  for (let cursor = all[0].next_cursor; cursor !== null; cursor = all.at(-1).next_cursor)
+    all.push(await search(server, { ...query, cursor }));
+  return all;
+}
+
 /** Publishes tasks in one transaction. Returns their ids. */
 async function publish(server: TasksServer, count: number, action = 'sum'): Promise<string[]> {
   const ids = Array.from({ length: count }, () => randomUUID());
@@ -56,24 +65,17 @@ describe('GET /tasks/search', () => {
     server.storeRow(...rows);
     const ids = [...(await publish(server, 30)).reverse(), ...rows.map(({ id }) => id).reverse()];
     for (const limit of [7, 35, 34]) {
-      let page = await search(server, { limit: `${limit}` });
-      expect(page).to.include({ count: limit, total: 35, total_is_exact: true });
-      const found = idsOf(page);
-      while (page.next_cursor !== null) {
-        page = await search(server, { limit: `${limit}`, cursor: page.next_cursor });
-        expect(page).to.not.have.any.keys('total', 'total_is_exact');
-        found.push(...idsOf(page));
-      }
-      expect(found).to.deep.equal(ids);
+      const [first, ...others] = await pages(server, { limit: `${limit}` });
+      expect(first).to.include({ count: limit, total: 35, total_is_exact: true });
+      for (const page of others) expect(page).to.not.have.any.keys('total', 'total_is_exact');
+      expect([first, ...others].flatMap(idsOf)).to.deep.equal(ids);
       const uncounted = await search(server, { limit: `${limit}`, total: '0' });
       expect(uncounted).to.not.have.any.keys('total', 'total_is_exact');
       expect(idsOf(uncounted)).to.deep.equal(ids.slice(0, limit));
     }
     const id = (ids[0] as string).slice(0, 1);
-    const byId = await search(server, { id, limit: '1' });
-    const rest = await search(server, { id, ...(byId.next_cursor && { cursor: byId.next_cursor }) });
-    const same = ids.filter((each) => each.startsWith(id)).sort();
-    expect([...new Set([...idsOf(byId), ...idsOf(rest)])]).to.deep.equal(same);
+    const byId = (await pages(server, { id, limit: '1' })).flatMap(idsOf);
+    expect(byId).to.deep.equal(ids.filter((each) => each.startsWith(id)).sort());
   });
 
   it('has a task that is completed between two pages in one of them, seldom in both', async () => {
@@ -81,14 +83,10 @@ describe('GET /tasks/search', () => {
       const server = await startTasksServer();
       const ids = await publish(server, older + 4);
       for (const delivery of await server.takeAll(older)) await server.complete(delivery);
-      const found: string[] = [];
-      for (let cursor: string | null | undefined; cursor !== null; ) {
-        const page = await search(server, { limit: '1', ...(cursor && { cursor }) });
-        found.push(...idsOf(page));
-        cursor = page.next_cursor;
-        if (found.length === 1) for (const delivery of await server.takeAll(4)) await server.complete(delivery);
-      }
-      expect([...new Set(found)]).to.deep.equal(ids.reverse());
+      const found = await pages(server, { limit: '1' }, async () => {
+        for (const delivery of await server.takeAll(4)) await server.complete(delivery);
+      });
+      expect([...new Set(found.flatMap(idsOf))]).to.deep.equal(ids.reverse());
       // The last one comes again, because it was accepted later than its body says.
       expect(found.length).to.equal(ids.length + 1);
     }
