@@ -11,8 +11,8 @@ async function discardTasks(
   { submitTask, takeAll, settle }: TasksServer,
   count: number,
   reason = 'bad data',
-  data: object = {},
-): Promise<string[]> {
+  data = {},
+) {
   const ids: string[] = [];
   for (let i = 0; i < count; i++) ids.push(await submitTask({ data }));
   for (const delivery of await takeAll(count)) await settle(delivery, discard(reason));

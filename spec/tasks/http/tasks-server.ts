@@ -28,7 +28,7 @@ import { ManualClock } from '../../support/manual-clock.ts';
 import { migratedFolder, openBeside } from '../../support/migrated-folder.ts';
 import { request } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
-import { eventually, until } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 
 export type TasksServer = Awaited<ReturnType<typeof startTasksServer>>;
 
@@ -121,14 +121,20 @@ export async function startTasksServer(options: Options = {}) {
   /** Waits for the next `count` deliveries of the queue. */
   const takeAll = async (count: number): Promise<Delivery[]> => {
     const deliveries: Delivery[] = [];
-    const takeMore = async () => {
+    await until(async () => {
       deliveries.push(...(await queue.take(count - deliveries.length, true)).deliveries);
-      return deliveries.length;
-    };
-    return eventually(takeMore, (taken) => taken === count).then(() => deliveries);
+      return deliveries.length === count;
+    });
+    return deliveries;
   };
   const settle = async (delivery: Delivery, settlement: Settlement, times: AttemptTimes = {}): Promise<void> => {
     await queue.settle([{ delivery, settlement, ...times }]);
+  };
+  /** Sends a request such as `PUT /limits/sum`, with a body as JSON. Returns status and body of the answer. */
+  const ask = async (line: string, value?: unknown, headers: Record<string, string> = {}) => {
+    const [method = '', path = ''] = line.split(' ');
+    const { status, body } = await request(url + path, { method, body: JSON.stringify(value) ?? null, headers });
+    return [status, body] as const;
   };
   /** Opens the file with the rows. */
   const database = () => openBeside(dataDir);
@@ -148,18 +154,11 @@ export async function startTasksServer(options: Options = {}) {
       request(tasksUrl, { method: 'POST', body, ...init }),
     /** Submits a task, of the action `sum` unless the fields name another one. Returns its id. */
     async submitTask(fields: object = {}, headers: Record<string, string> = {}): Promise<string> {
-      const text = JSON.stringify({ action: 'sum', ...fields });
-      const { status, body } = await request(tasksUrl, { method: 'POST', body: text, headers });
+      const [status, body] = await ask('POST /tasks', { action: 'sum', ...fields }, headers);
       expect([status, body]).to.deep.equal([202, { id: body.id, status: 'queued' }]);
       return body.id;
     },
-    /** Sends a request such as `PUT /limits/sum`, with a body as JSON. Returns status and body of the answer. */
-    async ask(line: string, body?: unknown, headers: Record<string, string> = {}) {
-      const [method = '', path = ''] = line.split(' ');
-      const text = body === undefined ? null : JSON.stringify(body);
-      const answer = await request(url + path, { method, body: text, headers });
-      return [answer.status, answer.body] as const;
-    },
+    ask,
     /** Returns a task as `GET /tasks/:id` shows it. */
     find: async (id: string) => (await request(`${tasksUrl}/${id}`)).body,
     /** Takes the waiting messages from the queue, in order. */
