@@ -16,6 +16,8 @@ const json = ['', ' ', '{', '{"action":"sum"', 'action=sum', '{"action":"sum"}}'
 const YEAR = 366 * 24 * 60 * 60;
 const LARGE = `{"action":"${'x'.repeat(70_000)}"}`;
 
+const callback = (detail: string) => ({ error: 'invalid callback_url', path: '/callback_url', detail });
+const option = (name: string, detail: string) => ({ error: 'unknown option', path: `/${name}`, detail });
 const EVIL = { callback_url: 'http://evil.example/' };
 const NOT_LISTED = callback('the host evil.example is not in CALLBACK_HOSTS');
 const DELAY = 'delay must be seconds from 0 to 31622400';
@@ -143,58 +145,47 @@ const limited: Refusal[] = [
 ];
 
 const nightly = { cron: '0 3 * * *', action: 'sum' };
-const schedule = (field: string, detail: string, ...given: object[]): Refusal => {
-  const answer = { error: 'invalid schedule', field, detail };
+const schedule = (answer: Refusal[1], ...given: object[]): Refusal => {
   return ['PUT /schedules/s', answer, ...given.map((fields) => ({ ...nightly, ...fields }))];
 };
+const wrong = (field: string, detail: string) => ({ error: 'invalid schedule', field, detail });
+const zones = ['Mars/Base', '+02:00', null];
 const cron = (text?: unknown) => ({ cron: text });
 const form = 'must have five fields, or six with seconds, in at most 256 characters';
 const schedules: Refusal[] = [
-  schedule('cron', form, cron(), cron(5), cron('@daily'), cron('* * * *')),
-  schedule('cron', 'has a wrong minute: 60', cron('60 * * * *')),
-  schedule('cron', 'has a wrong day of week: 9', cron('5 * * * * 9')),
-  schedule('cron', 'has no time', cron('0 0 31 2 *')),
-  schedule('time_zone', 'must be an IANA time zone', { time_zone: 'Mars/Base' }, { time_zone: '+02:00' }),
-  schedule('time_zone', 'must be an IANA time zone', { time_zone: null }),
-  schedule('catch_up', 'must be none or one or all', { catch_up: 'two' }, { catch_up: null }),
-  schedule('overlap', 'must be allow or skip', { overlap: true }),
-  schedule('paused', 'must be true or false', { paused: 'no' }),
-  schedule('timezone', 'is unknown', { timezone: 'UTC' }),
-  schedule('delay', 'is unknown', { delay: 5 }),
-  ['PUT /schedules/s', 'action required', { ...nightly, action: undefined }],
-  ['PUT /schedules/s', NOT_LISTED, { ...nightly, ...EVIL }],
-  ['PUT /schedules/s', 'data must be an object', { ...nightly, data: [] }],
-  ['PUT /schedules/s', PRIORITY, { ...nightly, priority: 6 }],
+  schedule(wrong('cron', form), cron(), cron(5), cron('@daily'), cron('* * * *')),
+  schedule(wrong('cron', 'has a wrong minute: 60'), cron('60 * * * *')),
+  schedule(wrong('cron', 'has a wrong day of week: 9'), cron('5 * * * * 9')),
+  schedule(wrong('cron', 'has no time'), cron('0 0 31 2 *')),
+  schedule(wrong('time_zone', 'must be an IANA time zone'), ...zones.map((time_zone) => ({ time_zone }))),
+  schedule(wrong('catch_up', 'must be none or one or all'), { catch_up: 'two' }, { catch_up: null }),
+  schedule(wrong('overlap', 'must be allow or skip'), { overlap: true }),
+  schedule(wrong('paused', 'must be true or false'), { paused: 'no' }),
+  schedule(wrong('timezone', 'is unknown'), { timezone: 'UTC' }),
+  schedule(wrong('delay', 'is unknown'), { delay: 5 }),
+  schedule('action required', { action: undefined }),
+  schedule(NOT_LISTED, EVIL),
+  schedule('data must be an object', { data: [] }),
+  schedule(PRIORITY, { priority: 6 }),
+  schedule([413, 'request body too large'], { data: { text: 'x'.repeat(20_000) } }),
   ['PUT /schedules/s', 'invalid JSON', '{'],
-  ['PUT /schedules/s', [413, 'request body too large'], { ...nightly, data: { text: 'x'.repeat(20_000) } }],
   ...['a%20b', 'é', '%00', '...', 'x'.repeat(101)].map((name): Refusal => {
     return [`PUT /schedules/${name}`, { error: 'invalid schedule', field: 'name' }, nightly];
   }),
 ];
 
-const names = ['x', '%00', '__proto__', 'a'.repeat(500)];
-const missingAt = (line: string, error: string, ...ids: string[]) =>
-  ids.map((id): Refusal => [line.replace('%', id), [404, error], undefined]);
-const missing: Refusal[] = [
-  ...['GET /tasks/%', 'DELETE /tasks/%', 'POST /tasks/%/run'].flatMap((line) =>
-    missingAt(line, 'task not found', ...names, randomUUID(), `'%20OR%201=1`),
-  ),
-  ...['DELETE /dead-letters/%', 'POST /dead-letters/%/retry'].flatMap((line) =>
-    missingAt(line, 'dead letter not found', ...names),
-  ),
-  ...['GET /schedules/%', 'DELETE /schedules/%', 'POST /schedules/%/run'].flatMap((line) =>
-    missingAt(line, 'schedule not found', 'x', '%00', 'a%20b', 'x'.repeat(101)),
-  ),
-  ['DELETE /limits/sum', [404, 'limit not found'], undefined],
-];
-
-function callback(detail: string) {
-  return { error: 'invalid callback_url', path: '/callback_url', detail };
-}
-
-function option(name: string, detail: string) {
-  return { error: 'unknown option', path: `/${name}`, detail };
-}
+const names = ['x', '%00', 'a%20b', '__proto__', 'a'.repeat(500), randomUUID(), `'%20OR%201=1`];
+const missing = Object.entries({
+  'GET /tasks/%': 'task not found',
+  'DELETE /tasks/%': 'task not found',
+  'POST /tasks/%/run': 'task not found',
+  'DELETE /dead-letters/%': 'dead letter not found',
+  'POST /dead-letters/%/retry': 'dead letter not found',
+  'GET /schedules/%': 'schedule not found',
+  'DELETE /schedules/%': 'schedule not found',
+  'POST /schedules/%/run': 'schedule not found',
+}).flatMap(([line, error]) => names.map((name): Refusal => [line.replace('%', name), [404, error], undefined]));
+missing.push(['DELETE /limits/sum', [404, 'limit not found'], undefined]);
 
 describe('service B refuses with 400, or the named status, changes nothing and logs nothing:', () => {
   const started = onceForSuite(async () => {
