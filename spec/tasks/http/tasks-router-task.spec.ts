@@ -133,29 +133,26 @@ describe('DELETE /tasks/:id', () => {
 });
 
 describe('a scheduled task', () => {
-  it('is answered like any other, and shown with its time until it is due', async () => {
-    const { submitTask, find, queued } = await startTasksServer();
+  it('is shown with its time, and runs on request, like a retrying one, unless it runs or has finished', async () => {
+    const { ask, tasksUrl, submitTask, settle, take, takeAll, complete, find } = await startTasksServer();
     const before = systemClock.now();
     const id = await submitTask({ delay: 3600, priority: 2 });
     const { run_at_ms, ...task } = await find(id);
     expect(run_at_ms).to.be.within(before + 3_600_000, systemClock.now() + 3_600_000);
     expect(task).to.include({ id, status: 'scheduled', priority: 2 });
-    expect(await queued()).to.deep.equal([]);
-  });
-
-  it('runs now on request, like a retrying one, and a task that waits or runs stays as it is', async () => {
-    const { ask, tasksUrl, submitTask, settle, take, takeAll, complete } = await startTasksServer();
-    const [scheduled, retried] = [await submitTask({ delay: 3600 }), await submitTask({})];
-    await settle(await take(), retry(systemClock.now() + 3_600_000));
-    for (const id of [retried, scheduled, scheduled])
-      expect(await ask(`POST /tasks/${id}/run`)).to.deep.equal([202, { id, status: 'queued' }]);
-    const { headers } = await request(`${tasksUrl}/${scheduled}/run`, { method: 'POST' });
-    expect(headers.get('Location')).to.equal(`/tasks/${scheduled}`);
-    const [first, second] = await takeAll(2);
-    expect([first?.id, second?.id]).to.deep.equal([retried, scheduled]);
-    expect((await ask(`POST /tasks/${scheduled}/run`))[1]).to.deep.equal({ id: scheduled, status: 'running' });
-    await complete(second as NonNullable<typeof second>);
-    expect(await ask(`POST /tasks/${scheduled}/run`)).to.deep.equal([409, { error: 'task finished' }]);
+    const retried = await submitTask();
+    const delivery = await take();
+    expect(delivery.id).to.equal(retried);
+    await settle(delivery, retry(systemClock.now() + 3_600_000));
+    const run = (which: string) => ask(`POST /tasks/${which}/run`);
+    for (const each of [retried, id, id]) expect(await run(each)).to.deep.equal([202, { id: each, status: 'queued' }]);
+    const { headers } = await request(`${tasksUrl}/${id}/run`, { method: 'POST' });
+    expect(headers.get('Location')).to.equal(`/tasks/${id}`);
+    const [first, second] = (await takeAll(2)) as [Delivery, Delivery];
+    expect([first.id, second.id]).to.deep.equal([id, retried]);
+    expect(await run(id)).to.deep.equal([202, { id, status: 'running' }]);
+    await complete(first);
+    expect(await run(id)).to.deep.equal([409, { error: 'task finished' }]);
   });
 });
 
