@@ -66,19 +66,11 @@ const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 const tokenIn = ({ Authorization }: ReturnType<typeof bearer>) => Authorization.slice(7);
 
 /** Starts service B, which shares its tokens with service A. */
-async function startSecured(options: TickerBundleOptions & { corsOrigins?: string[] } = {}) {
-  let tokenRoutes: Parameters<typeof tokenAccess>[0]['tokenRoutes'] | undefined;
-  const ticker = await startTickerBundle({
-    ...options,
-    replace(real) {
-      tokenRoutes = authRoutes(real);
-      return {};
-    },
-  });
-  if (tokenRoutes === undefined) throw new Error('service A has no options');
+async function startSecured({ corsOrigins = [], ...options }: TickerBundleOptions & { corsOrigins?: string[] } = {}) {
+  const ticker = await startTickerBundle(options);
   const { tokens } = ticker;
-  const { corsOrigins = [] } = options;
-  const tasks = await startTasksServer({ access: tokenAccess({ tokens, tokenRoutes }), corsOrigins });
+  const access = tokenAccess({ tokens, tokenRoutes: authRoutes(ticker.options) });
+  const tasks = await startTasksServer({ access, corsOrigins });
   const token = (userId = 'demo', scope = user) =>
     tokens.issue({ user_id: userId, role: 'user', apiKey: userId }, scope, '127.0.0.1');
   /** Returns the header with a new token. */

@@ -289,12 +289,6 @@ describe('service B', () => {
     }
   });
 
-  it('needs no authentication by default, and ignores an Authorization header', async () => {
-    const headers = { Authorization: 'Bearer nonsense' };
-    expect((await request(server().tasksUrl, { headers })).status).to.equal(200);
-    expect((await server().submit('{"action":"x"}', { headers })).status).to.equal(202);
-  });
-
   it('shows a task as JSON to programs and scripts, and redirects a browser at no other address', async () => {
     const id = await server().submitTask();
     for (const [client, headers] of Object.entries<Record<string, string>>({

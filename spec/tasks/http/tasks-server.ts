@@ -2,12 +2,11 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { SqliteStore } from '../../../db/sqlite/store.ts';
 import type { TaskRow } from '../../../db/task-rows.ts';
-import type { Delivery, Message, Settlement } from '../../../db/task-store.ts';
+import type { Delivery, Message, QueueBounds, Settlement } from '../../../db/task-store.ts';
 import { ByteBudget } from '../../../main/http/request-body.ts';
 import { RequestMetrics } from '../../../main/metrics/request-metrics.ts';
 import { DispatchMetrics } from '../../../main/tasks/dispatch/dispatcher.ts';
-import type { TaskAccess } from '../../../main/tasks/http/access.ts';
-import { createTasksApp } from '../../../main/tasks/http/app.ts';
+import { createTasksApp, type TasksAppOptions } from '../../../main/tasks/http/app.ts';
 import { taskIds } from '../../../main/tasks/http/prepare-submission.ts';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
 import { ownLimits } from '../../../main/tasks/limits.ts';
@@ -37,18 +36,13 @@ export const RESULT = '{"output":0}';
 /** Time limit of a check in the submission thread, whose clock a spec advances. */
 const CHECK_TIMEOUT_MS = 60_000;
 
-interface Options {
+interface Options
+  extends Partial<Pick<TasksAppOptions, 'access' | 'callbackHosts' | 'corsOrigins' | 'responses' | 'trustProxy'>>,
+    Partial<Pick<QueueBounds, 'maxLength' | 'maxBytes'>> {
   bodyLimit?: number;
-  maxLength?: number;
-  maxBytes?: number;
-  trustProxy?: number;
+  bodyBudget?: ByteBudget;
   /** Whether the responses match the contract, unlike those with made-up rows. */
   realRows?: boolean;
-  corsOrigins?: readonly string[];
-  callbackHosts?: readonly string[];
-  bodyBudget?: ByteBudget;
-  responses?: ByteBudget;
-  access?: TaskAccess;
   /** Actions of a handlers module. */
   actions?: Record<string, ActionSettings>;
   rejectUnknown?: boolean;
