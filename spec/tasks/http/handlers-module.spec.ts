@@ -30,10 +30,7 @@ async function start({ rejectUnknown = true, filler = '' } = {}) {
 }
 
 describe('with a handlers module, POST /tasks and PUT /schedules/{name}', () => {
-  for (const [size, filler] of [
-    ['small', ''],
-    ['large', 'x'.repeat(100_000)],
-  ]) {
+  for (const [size, filler] of Object.entries({ small: '', large: 'x'.repeat(100_000) })) {
     it(`refuse a ${size} body whose data does not match the schema of its action, or whose action is unknown if TASK_UNKNOWN_ACTIONS is reject`, async () => {
       const { ask, post, put, queued } = await start({ filler });
       const unknown = { error: 'unknown action' };

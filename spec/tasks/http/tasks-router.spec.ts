@@ -1,10 +1,16 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { DatabaseUnavailable } from '../../../db/task-store.ts';
+import { ByteBudget } from '../../../main/http/request-body.ts';
+import { TURN_BYTES } from '../../../main/http/turn-limit.ts';
+import { SMALL_BODY_BYTES } from '../../../main/tasks/http/prepare-submission.ts';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
+import { countTurns } from '../../support/event-loop-turns.ts';
 import { request } from '../../support/program.ts';
-import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
+import { connectRaw, head, parseResponse } from '../../support/raw-connection.ts';
+import { until } from '../../support/until.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 /** Returns a submission with exactly this number of bytes. */
@@ -209,11 +215,11 @@ describe('the body limit of POST /tasks', () => {
   it('is reported to a client that reads only after sending 5 MB', async () => {
     const size = 5 * 1024 * 1024;
     for (const persistence of ['keep-alive', 'close']) {
-      const { socket, until } = await start(`Connection: ${persistence}`, `Content-Length: ${size}`);
+      const { socket, until: untilAnswered } = await start(`Connection: ${persistence}`, `Content-Length: ${size}`);
       socket.pause();
       await new Promise((resolve) => socket.write(Buffer.alloc(size, 'x'), resolve));
       socket.resume();
-      expect(parseResponse(await until(/\}\n$/)), persistence).to.include(refused);
+      expect(parseResponse(await untilAnswered(/\}\n$/)), persistence).to.include(refused);
     }
   });
 
@@ -221,9 +227,9 @@ describe('the body limit of POST /tasks', () => {
     const chunked = await start('Transfer-Encoding: chunked');
     chunked.socket.write(`c9\r\n${'x'.repeat(201)}\r\n`);
     expect(parseResponse(await chunked.until(/\}\n$/))).to.include(refused);
-    const { socket, until, ended } = await start('Content-Length: 201');
+    const { socket, until: untilAnswered, ended } = await start('Content-Length: 201');
     socket.write(submissionOf(201));
-    await until(/too large"\}\n$/);
+    await untilAnswered(/too large"\}\n$/);
     socket.write('POST /tasks HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"action":"x"}');
     expect(await ended).to.match(/HTTP\/1\.1 202 Accepted[\s\S]*"status":"queued"\}\n$/);
     expect(await server().queued()).to.have.length(1);
@@ -284,4 +290,73 @@ describe('a request while the queue cannot take a task', () => {
       for (const path of ['/dead-letters/x/retry', '/dead-letters/redrive'])
         expect(await ask(`POST ${path}`, { all: true })).to.deep.equal([failed.status, failed.body]);
     });
+});
+
+/** Counts the bytes of the calls of a method by event-loop turn. */
+function countByTurn<Target extends object, Name extends keyof Target>(
+  target: Target,
+  name: Name,
+  // biome-ignore lint/suspicious/noExplicitAny: the arguments are those of the method.
+  bytesOf: (...args: any[]) => number,
+): { max(): number; sum(): number } {
+  const turn = countTurns();
+  const turns = new Map([[0, 0]]);
+  const original = target[name] as (...args: unknown[]) => unknown;
+  const counted = (...args: unknown[]) => {
+    turns.set(turn(), (turns.get(turn()) ?? 0) + bytesOf(...args));
+    return original.apply(target, args);
+  };
+  mock.method(target, name as never, counted as never);
+  return { max: () => Math.max(...turns.values()), sum: () => [...turns.values()].reduce((sum, bytes) => sum + bytes) };
+}
+
+describe('a turn of the event loop', () => {
+  for (const [size, clientCount, parsedBytes, what] of [
+    [SMALL_BODY_BYTES, 30, 30 * SMALL_BODY_BYTES, 'a bounded number of bytes, however many bodies are completed then'],
+    [SMALL_BODY_BYTES + 1, 10, 0, 'no large body, because a thread does'],
+  ] as const) {
+    it(`parses ${what}`, async () => {
+      const bodyBudget = new ByteBudget(10_000_000);
+      const { port } = await startTasksServer({ bodyBudget });
+      const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Connection: close', `Content-Length: ${size}`];
+      const clients = await Promise.all(Array.from({ length: clientCount }, () => connectRaw(port, ...lines)));
+      for (const { socket } of clients) socket.write(submissionOf(size).slice(0, -1));
+      await until(() => bodyBudget.used >= clientCount * (size - 1));
+      const parsed = countByTurn(JSON, 'parse', ({ length }: string) => (length >= size ? length : 0));
+      for (const { socket } of clients) socket.write('}');
+      for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(202);
+      expect([bodyBudget.used, parsed.sum()]).to.deep.equal([0, parsedBytes]);
+      expect(parsed.max()).to.be.at.most(TURN_BYTES / 4);
+    });
+  }
+
+  it('reads a bounded number of bytes for lists of rows and of waiting tasks, however many there are', async () => {
+    const { queue, storeRow, url } = await startTasksServer({ realRows: false });
+    const payload = JSON.stringify('x'.repeat(200_000));
+    const row = { payload, status: 'completed', result: '{"output":"x"}', created_at: 1, processed_at: 1 };
+    for (const id of 'abcdef') {
+      storeRow({ id, ...row });
+      await queue.publish({ id: `waiting ${id}`, action: 'x', body: payload });
+    }
+    const rows = countByTurn(queue.store.reads.rows, 'read', (ids: string[]) => ids.length * payload.length);
+    const waiting = countByTurn(queue, 'read', (ids: string[]) => ids.length * payload.length);
+    for (const [path, read] of Object.entries({ '/tasks': rows, '/queue/tasks?state=queued': waiting })) {
+      const answers = await Promise.all(Array.from({ length: 10 }, () => request(url + path)));
+      expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
+      expect(read.sum(), path).to.equal(60 * payload.length);
+      expect(read.max(), path).to.be.at.most(TURN_BYTES + payload.length);
+    }
+  });
+
+  it('reads a few rows of tasks, however many are asked for', async () => {
+    const { queue, storeRow, port, sockets } = await startTasksServer({ realRows: false });
+    storeRow({ id: 'a', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
+    const read = countByTurn(queue, 'find', () => 1);
+    const clients = await Promise.all(Array.from({ length: 40 }, () => connectRaw(port)));
+    await until(() => sockets.size === 40);
+    for (const { socket } of clients) socket.write(head('GET /tasks/a HTTP/1.1', 'Host: x', 'Connection: close'));
+    for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(200);
+    expect(read.sum()).to.equal(40);
+    expect(read.max()).to.be.at.most(8);
+  });
 });
