@@ -21,14 +21,9 @@ describe('the metrics of the task service', () => {
     let problem: string | undefined;
     const sources = {
       ...{ queue, requests: new RequestMetrics(), bodies: budget, responses: budget, problem: () => problem },
-      ...{
-        bounds: { maxLength: 100, maxBytes: 1000 },
-        events: { subscribers: 0 },
-        dispatcher: { metrics: dispatched },
-      },
+      ...{ bounds: { maxLength: 100, maxBytes: 1000 }, scheduler: { count: 3, overdueMs: 1500 } },
+      ...{ dispatcher: { metrics: dispatched }, events: { subscribers: 0 }, callbacks: { outcomes: [] } },
       pool: { threads: 2, busy: 1, durations: new Histogram(TASK_DURATION_BOUNDS) },
-      callbacks: { outcomes: new CounterByLabel() },
-      scheduler: { count: 3, overdueMs: 1500 },
     };
     const registry = new Registry();
     registerMetrics(registry, tasksMetrics(sources as unknown as TasksService['metrics']));

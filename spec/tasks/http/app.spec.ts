@@ -230,16 +230,14 @@ describe('service B refuses with 400, or the named status, changes nothing and l
   }
 
   it('a key of idempotency that has not 1 to 255 visible characters, or belongs to a batch', async () => {
-    const { submit, tasksUrl, queue } = started();
+    const { submit, ask, queue } = started();
     const error = 'Idempotency-Key must have 1 to 255 visible characters';
     for (const key of ['', ' ', 'two words', 'k'.repeat(256), 'ü']) {
       const answered = await submit('{"action":"sum"}', { headers: { 'Idempotency-Key': key } });
       expect(answered, key).to.deep.include({ status: 400, body: { error } });
     }
-    const batch = { method: 'POST', body: '{"tasks":[{"action":"sum"}]}', headers: { 'Idempotency-Key': 'x' } };
-    expect((await request(`${tasksUrl}/batch`, batch)).body.error).to.equal(
-      'give each task of a batch its idempotency_key, not the batch',
-    );
+    const batch = await ask('POST /tasks/batch', { tasks: [{ action: 'sum' }] }, { 'Idempotency-Key': 'x' });
+    expect(batch).to.deep.equal([400, { error: 'give each task of a batch its idempotency_key, not the batch' }]);
     expect((await queue.counts()).accepted).to.equal(2);
   });
 });
@@ -271,11 +269,8 @@ describe('service B', () => {
       const others = ['GET', 'POST', 'DELETE', 'PUT', 'PATCH'].filter((method) => !allowed.includes(method));
       for (const method of others) {
         const { status, body, headers } = await request(server().url + path.replace(/\{\w+\}/, ID), { method });
-        expect([status, body, headers.get('allow')], method).to.deep.equal([
-          405,
-          { error: 'method not allowed' },
-          allowed,
-        ]);
+        expect([status, body], method).to.deep.equal([405, { error: 'method not allowed' }]);
+        expect(headers.get('allow'), method).to.equal(allowed);
       }
     });
   }
