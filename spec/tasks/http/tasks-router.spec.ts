@@ -266,16 +266,17 @@ describe('a request while the queue cannot take a task', () => {
 
   for (const [database, isShared] of Object.entries({ 'its file': false, PostgreSQL: true })) {
     it(`answers 500 ${isShared ? 'with' : 'without'} Retry-After while ${database} is unavailable, and logs why`, async () => {
-      const { ask, submit, queue, lines } = await startTasksServer();
-      const unavailable = () => Promise.reject(new DatabaseUnavailable('the database is away'));
-      Object.assign(queue, { publish: unavailable, redrive: unavailable });
-      Object.defineProperty(queue.store, 'isShared', { value: isShared });
+      const { ask, submit, queue, store, lines } = await startTasksServer();
+      const unavailable = () => Promise.reject(new DatabaseUnavailable('PostgreSQL is closed'));
+      if (isShared) Object.assign(queue, { publish: unavailable, redrive: unavailable });
+      else await store.close();
+      Object.defineProperty(store, 'isShared', { value: isShared });
       const refused = await submit('{"action":"x"}');
       expect(refused).to.deep.include(failed);
       expect(refused.headers.get('retry-after')).to.equal(isShared ? '1' : null);
       expect(lines).to.have.length(1);
       expect(lines[0]).to.include({ level: 50, msg: 'failed to queue task', method: 'POST', path: '/tasks' });
-      expect(JSON.stringify(lines[0])).to.include('the database is away');
+      expect(JSON.stringify(lines[0])).to.include('is closed');
       for (const path of ['/dead-letters/x/retry', '/dead-letters/redrive'])
         expect(await ask(`POST ${path}`, { all: true })).to.deep.equal([failed.status, failed.body]);
     });
