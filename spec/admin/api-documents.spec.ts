@@ -75,23 +75,21 @@ describe('the OpenAPI document with a handlers module', () => {
   });
 
   it('names all actions, also those without a schema', () => {
-    const description = (manifest: HandlersManifest, rejectUnknown: boolean) => {
-      const { Submission } = describeActions(openApi, { actions: manifest, rejectUnknown }).components.schemas;
-      return Submission.properties.action.description;
-    };
     expect(describeActions(openApi, { actions: new Map(), rejectUnknown: false })).to.equal(openApi);
     const others = ', or any other string, which outputs `processed`';
-    expect(description(new Map(), false)).to.equal(`\`uppercase\`, \`sum\`${others}`);
-    expect(description(new Map([['free', {}]]), false)).to.equal(`\`uppercase\`, \`sum\`, \`free\`${others}`);
-    expect(description(actions, false)).to.equal(`\`uppercase\`, \`sum\`, \`plant\`, \`free\`${others}`);
-    expect(description(actions, true)).to.equal('`uppercase`, `sum`, `plant`, `free`');
+    for (const [manifest, rejectUnknown, expected] of [
+      [new Map(), false, `\`uppercase\`, \`sum\`${others}`],
+      [new Map([['free', {}]]), false, `\`uppercase\`, \`sum\`, \`free\`${others}`],
+      [actions, false, `\`uppercase\`, \`sum\`, \`plant\`, \`free\`${others}`],
+      [actions, true, '`uppercase`, `sum`, `plant`, `free`'],
+    ] as const) {
+      const { Submission } = describeActions(openApi, { actions: manifest, rejectUnknown }).components.schemas;
+      expect(Submission.properties.action.description).to.equal(expected);
+    }
   });
 
   it('passes the linter', async () => {
-    const identified: HandlersManifest = new Map([
-      ['plant', { schema: { $id: 'Tree', ...tree } }],
-      ['free', {}],
-    ]);
+    const identified = new Map([...actions, ['plant', { schema: { $id: 'Tree', ...tree } }]]);
     const document = describeActions(openApi, { actions: identified, rejectUnknown: false });
     expect(await lint('openapi', document)).to.deep.equal([]);
   });

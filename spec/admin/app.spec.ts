@@ -12,18 +12,14 @@ import { connectRaw, head } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
-const defaults = {
-  ...{ checks: {}, warnings: {}, corsOrigins: [], symbols: defaultSymbols },
-  rules: { actions: new Map(), rejectUnknown: false },
-};
-
-async function start(checks: Record<string, Check> = {}, warnings: Record<string, Check> = {}) {
+async function start(options: Partial<Parameters<typeof createAdminApp>[0]> = {}) {
   const metrics = new Registry();
   registerMetrics(metrics, { gauge: { size: ['How many.', () => 7] } });
-  const captured = captureLog();
-  const app = createAdminApp({ ...defaults, checks, warnings, metrics, log: captured.log });
-  const { url } = await serve(app.callback());
-  return { ...captured, url };
+  const app = createAdminApp({
+    ...{ checks: {}, warnings: {}, corsOrigins: [], symbols: defaultSymbols, metrics, log: captureLog().log },
+    ...{ rules: { actions: new Map(), rejectUnknown: false }, ...options },
+  });
+  return serve(app.callback());
 }
 
 describe('the admin listener', () => {
@@ -34,9 +30,7 @@ describe('the admin listener', () => {
       turns.push(turn());
       return 'size 7';
     };
-    const metrics = { contentType: 'text/plain', metrics: render };
-    const app = createAdminApp({ ...defaults, metrics, log: captureLog().log });
-    const { listener, sockets } = await serve(app.callback());
+    const { listener, sockets } = await start({ metrics: { contentType: 'text/plain', metrics: render } });
     const clients = await Promise.all(Array.from({ length: 20 }, () => connectRaw(listener.port)));
     await until(() => sockets.size === clients.length);
     for (const { socket } of clients) socket.write(head('GET /metrics HTTP/1.1', 'Host: localhost'));
@@ -67,13 +61,13 @@ describe('the admin listener', () => {
     const isFull = { state: 'failed', detail: 'it is full' };
     const isGone = { state: 'failed', detail: 'auth.db does not exist' };
     for (const [checks, warnings, status, expected] of [
-      [{ a: ok, b: ok }, {}, 200, { a: isOk, b: isOk }],
-      [{ a: ok }, { full, b: ok }, 200, { a: isOk, full: { ...isFull, state: 'warning' }, b: isOk }],
-      [{ a: ok, full, gone }, {}, 503, { a: isOk, full: isFull, gone: isGone }],
-    ] as [Record<string, Check>, Record<string, Check>, number, object][]) {
-      const { url } = await start(checks, warnings);
-      const body = { status: status === 200 ? 'ready' : 'not ready', checks: expected };
-      expect(await request(`${url}/readyz`)).to.deep.include({ status, body });
+      [{ a: ok, b: ok }, {}, 'ready', { a: isOk, b: isOk }],
+      [{ a: ok }, { full, b: ok }, 'ready', { a: isOk, full: { ...isFull, state: 'warning' }, b: isOk }],
+      [{ a: ok, full, gone }, {}, 'not ready', { a: isOk, full: isFull, gone: isGone }],
+    ] as [Record<string, Check>, Record<string, Check>, string, object][]) {
+      const { url } = await start({ checks, warnings });
+      const answer = { status: status === 'ready' ? 200 : 503, body: { status, checks: expected } };
+      expect(await request(`${url}/readyz`)).to.deep.include(answer);
       expect(await request(`${url}/healthz`)).to.deep.include({ status: 200, body: { status: 'ok' } });
     }
   });

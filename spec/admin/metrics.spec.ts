@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
+import type { Delivery } from '../../db/task-store.ts';
 import { tasksMetrics } from '../../main/admin/metrics.ts';
 import { ByteBudget } from '../../main/http/request-body.ts';
 import { CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
@@ -14,37 +15,34 @@ import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
 describe('the metrics of the task service', () => {
   it('show the last counts of the queue, omitted before the first count, and the attempts of at most 100 actions', async () => {
-    const { queue, submit, takeAll } = await startTasksServer();
-    let problem: string | undefined;
+    const { queue, submitTask, takeAll, settle } = await startTasksServer();
     const dispatched = new DispatchMetrics(['resize', ...Array.from({ length: 99 }, (_, n) => `a${n}`), 'beyond']);
-    const registry = new Registry();
-    const metrics = tasksMetrics({
-      requests: new RequestMetrics(),
-      bodies: new ByteBudget(1),
-      responses: new ByteBudget(1),
-      queue,
-      problem: () => problem,
-      bounds: { maxLength: 100, maxBytes: 1000 },
-      dispatcher: { metrics: dispatched },
+    const budget = new ByteBudget(1);
+    let problem: string | undefined;
+    const sources = {
+      ...{ queue, requests: new RequestMetrics(), bodies: budget, responses: budget, problem: () => problem },
+      ...{ bounds: { maxLength: 100, maxBytes: 1000 }, scheduler: { count: 3, overdueMs: 1500 } },
+      ...{ dispatcher: { metrics: dispatched }, events: { subscribers: 0 }, callbacks: { outcomes: [] } },
       pool: { threads: 2, busy: 1, durations: new Histogram(TASK_DURATION_BOUNDS) },
-      callbacks: { outcomes: new CounterByLabel(['delivered', 'failed']) },
-      events: { subscribers: 0 },
-      scheduler: { count: 3, overdueMs: 1500 },
-    } as unknown as TasksService['metrics']);
-    registerMetrics(registry, metrics);
+    };
+    const registry = new Registry();
+    registerMetrics(registry, tasksMetrics(sources as unknown as TasksService['metrics']));
+    const expectLines = async (...lines: string[]) => {
+      const text = await registry.metrics();
+      for (const line of lines) expect(text).to.include(`\n${line}\n`);
+      return text;
+    };
     queue.lastCounts = undefined;
-    const text = await registry.metrics();
-    expect(text)
-      .to.include('# TYPE tasks_queue_bytes gauge')
-      .and.not.match(/^tasks_(queue_(bytes|length\{)|dead_letters )/m);
-    expect(text).to.include('\ntasks_paused 0\n').and.include('\ntasks_queue_file_failing 0\n');
-    expect(text).to.include('\ntasks_schedules 3\n').and.include('\ntasks_schedule_overdue_seconds 1.5\n');
-    const ids: string[] = [];
-    for (let task = 0; task < 4; task++) ids.push((await submit('{"action":"sum"}')).body.id);
+    const uncounted = await expectLines(
+      ...['# TYPE tasks_queue_bytes gauge', 'tasks_paused 0', 'tasks_queue_file_failing 0'],
+      ...['tasks_schedules 3', 'tasks_schedule_overdue_seconds 1.5'],
+    );
+    expect(uncounted).to.not.match(/^tasks_(queue_(bytes|length\{)|dead_letters )/m);
+    const ids = [await submitTask(), await submitTask(), await submitTask(), await submitTask()];
     const [running] = await takeAll(2);
     // One task that is waiting, and one whose handler is ended.
     for (const id of [ids[2], ids[0]]) await queue.cancel(id as string);
-    if (running) await queue.settle([{ delivery: running, settlement: { kind: 'cancel' } }]);
+    await settle(running as Delivery, { kind: 'cancel' });
     const { bytes } = await queue.counts();
     await queue.setPaused(true);
     problem = 'disk full';
@@ -54,25 +52,43 @@ describe('the metrics of the task service', () => {
       dispatched.count({ ...attempt, settlement: failed }, 'discard');
       dispatched.count({ ...attempt, settlement: { kind: 'release' } }, 'release');
     }
-    const counted = await registry.metrics();
-    for (const line of [
-      `tasks_queue_bytes ${bytes}`,
-      'tasks_queue_length{state="waiting"} 1',
-      'tasks_queue_length{state="in_flight"} 1',
-      'tasks_cancelled_total 2',
-      'tasks_dead_letters 0',
-      'tasks_dead_letters_evicted_total 0',
-      'tasks_paused 1',
-      'tasks_queue_file_failing 1',
-      'tasks_pool_threads{state="idle"} 1',
+    const counted = await expectLines(
+      ...[`tasks_queue_bytes ${bytes}`, 'tasks_cancelled_total 2', 'tasks_paused 1', 'tasks_queue_file_failing 1'],
+      ...['tasks_queue_length{state="waiting"} 1', 'tasks_queue_length{state="in_flight"} 1'],
+      ...['tasks_dead_letters 0', 'tasks_dead_letters_evicted_total 0', 'tasks_pool_threads{state="idle"} 1'],
       'tasks_attempts_total{action="resize",outcome="failed"} 1',
       'tasks_attempts_total{action="resize",outcome="completed"} 0',
       'tasks_attempts_total{action="other",outcome="failed"} 3',
       'tasks_attempt_duration_seconds_sum{action="other"} 6',
-    ]) {
-      expect(counted).to.include(`\n${line}\n`);
-    }
+    );
     expect(counted).to.not.include('beyond').and.not.include('of a client');
+  });
+});
+
+describe('the metrics', () => {
+  it('add several histograms up to one', async () => {
+    const registry = new Registry();
+    const [one, other] = [new Histogram([1, 2]), new Histogram([1, 2])];
+    registerMetrics(registry, { histogram: { length_seconds: ['Length.', () => [[{ of: 'both' }, [one, other]]]] } });
+    for (const seconds of [0.5, 1.5]) one.observe(seconds);
+    for (const seconds of [2, 5]) other.observe(seconds);
+    expect((await registry.metrics()).split('\n').slice(1, -1)).to.deep.equal([
+      '# TYPE length_seconds histogram',
+      'length_seconds_bucket{of="both",le="1"} 1',
+      'length_seconds_bucket{of="both",le="2"} 3',
+      'length_seconds_bucket{of="both",le="+Inf"} 4',
+      'length_seconds_sum{of="both"} 9',
+      'length_seconds_count{of="both"} 4',
+    ]);
+  });
+});
+
+describe('a counter by label', () => {
+  it('starts the given labels at zero, and counts all labels after the first 100 together', () => {
+    const tally = new CounterByLabel(['given', '7']);
+    for (let name = 0; name < 1000; name++) tally.count(String(name));
+    const counts = new Map(tally);
+    expect([counts.size, counts.get('given'), counts.get('7'), counts.get('other')]).to.deep.equal([101, 0, 1, 901]);
   });
 });
 

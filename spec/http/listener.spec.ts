@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import type { RequestListener } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { jsonHeaders } from '../../main/http/json-reply.ts';
@@ -8,9 +10,20 @@ import { checkPorts } from '../../main/http/port-check.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
-import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
-import { fine, serve, serveSlowly } from '../support/server.ts';
+import { connectHalfOpen, connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
+import { fine, serve, serveSlowly, type TestServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
+
+const fineAfterBody: RequestListener = (request, response) => {
+  request.resume();
+  request.once('end', () => response.end('fine'));
+};
+
+/** Sends these lines. Returns the answer, after which the server must end the connection. */
+async function answerTo({ listener }: TestServer, ...lines: string[]) {
+  const { ended } = await connectRaw(listener.port, ...lines);
+  return parseResponse(await ended);
+}
 
 describe('the listener', () => {
   it('listens on every interface when no host is given', async () => {
@@ -46,45 +59,47 @@ describe('the listener', () => {
     // Reading the table is not atomic, so rows may be missing.
     expect(established).to.be.above(900);
   });
+
+  it('takes as many headers as their size allows, and leaves none out', async () => {
+    const server = await serve((request, response) => response.end(request.headers.last));
+    const many = Array.from({ length: 2500 }, () => 'a:');
+    const lines = ['GET / HTTP/1.1', 'Host: x', 'Connection: close', ...many, 'Last: here'];
+    expect(await answerTo(server, ...lines)).to.include({ status: 200, body: 'here' });
+  });
 });
 
 const BODY = '{"action":"x"}';
 const post = (...lines: string[]) => head('POST / HTTP/1.1', ...lines) + BODY;
 
 /** Requests that are none, or that a proxy may parse differently from the server behind it. */
-const malformed: Record<string, string> = {
-  noise: '\x16\x03\x01\x02\x00\x01\r\n\r\n',
-  'another protocol': 'SSH-2.0-x\r\n\r\n',
-  'no such version': 'GET / HTTP/9.9\r\n\r\n',
-  'a broken header': 'GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n',
-  'a length and chunks': post('Host: x', `Content-Length: ${BODY.length}`, 'Transfer-Encoding: chunked'),
-  'chunks and a length': post('Host: x', 'Transfer-Encoding: chunked', `Content-Length: ${BODY.length}`),
-  'two lengths': post('Host: x', 'Content-Length: 14', 'Content-Length: 15'),
-  'a list of lengths': post('Host: x', 'Content-Length: 14, 15'),
-  'a signed length': post('Host: x', 'Content-Length: +14'),
-  'a length in hexadecimal': post('Host: x', 'Content-Length: 0xe'),
-  'a length that is too large': post('Host: x', 'Content-Length: 99999999999999999999'),
-  'chunked, not last': post('Host: x', 'Transfer-Encoding: chunked, identity'),
-  'an unknown coding': post('Host: x', 'Transfer-Encoding: xchunked'),
-  'a space before the colon': post('Host: x', 'Content-Length : 14'),
-  'a folded header': post('Host: x', 'X-Folded: a', ' b', 'Content-Length: 14'),
-  'a header without a name': post('Host: x', ': a', 'Content-Length: 14'),
-  'a NUL in a header': post('Host: x', 'X-Nul: a\0b', 'Content-Length: 14'),
-};
+const malformed = [
+  ...['\x16\x03\x01\x02\x00\x01', 'SSH-2.0-x', 'GET / HTTP/9.9', 'GET / HTTP/1.1\r\nHost: x\r\nbad header'].map(
+    (text) => `${text}\r\n\r\n`,
+  ),
+  ...[
+    [`Content-Length: ${BODY.length}`, 'Transfer-Encoding: chunked'],
+    ['Transfer-Encoding: chunked', `Content-Length: ${BODY.length}`],
+    ['Content-Length: 14', 'Content-Length: 15'],
+    ...['14, 15', '+14', '0xe', '99999999999999999999'].map((length) => [`Content-Length: ${length}`]),
+    ...['chunked, identity', 'xchunked'].map((coding) => [`Transfer-Encoding: ${coding}`]),
+    ['Content-Length : 14'],
+    ...['X-Folded: a\r\n b', ': a', 'X-Nul: a\0b'].map((line) => [line, 'Content-Length: 14']),
+  ].map((lines) => post('Host: x', ...lines)),
+];
 
 describe('bytes that are no HTTP request, or one that can be read in two ways', () => {
   it('are answered once with 400, end the connection, and nothing after them is handled', async () => {
     const complete = mock.fn();
     const { listener } = await serve((request) => request.resume().once('end', complete));
-    for (const [what, text] of Object.entries(malformed)) {
+    for (const text of malformed) {
       const raw = await connectRaw(listener.port);
       raw.socket.write(text + post('Host: x', `Content-Length: ${BODY.length}`));
       const answers = await raw.ended;
-      expect(answers.match(/HTTP\/1\.1 /g), what).to.have.length(1);
+      expect(answers.match(/HTTP\/1\.1 /g), text).to.have.length(1);
       const { status, headers, body } = parseResponse(answers);
-      expect([status, body], what).to.deep.equal([400, '{"error":"bad request"}\n']);
+      expect([status, body], text).to.deep.equal([400, '{"error":"bad request"}\n']);
       for (const [name, value] of Object.entries({ ...jsonHeaders, Connection: 'close' }))
-        expect(headers, what).to.include(`\r\n${name}: ${value}`);
+        expect(headers, text).to.include(`\r\n${name}: ${value}`);
     }
     expect(complete.mock.callCount()).to.equal(0);
   });
@@ -98,10 +113,9 @@ describe('bytes that are no HTTP request, or one that can be read in two ways', 
   });
 
   it('are answered with 431 when the headers are too large', async () => {
-    const { listener } = await serve(fine);
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', `Large: ${'x'.repeat(20_000)}`);
-    const { status, body } = parseResponse(await raw.ended);
-    expect({ status, body }).to.deep.equal({ status: 431, body: '{"error":"request headers too large"}\n' });
+    const large = `Large: ${'x'.repeat(20_000)}`;
+    const answer = await answerTo(await serve(fine), 'GET / HTTP/1.1', 'Host: x', large);
+    expect(answer).to.include({ status: 431, body: '{"error":"request headers too large"}\n' });
   });
 
   it('in the body of a request are answered once', async () => {
@@ -143,7 +157,7 @@ describe('a request with an expectation', () => {
   const expecting = ['POST / HTTP/1.1', 'Host: x', 'Content-Length: 1', 'Expect: 100-continue'];
 
   it('may send its body after 100', async () => {
-    const { listener } = await serve((request, response) => request.resume().once('end', () => response.end('fine')));
+    const { listener } = await serve(fineAfterBody);
     const raw = await connectRaw(listener.port, ...expecting);
     await raw.until(/^HTTP\/1\.1 100 Continue\r\n\r\n$/);
     raw.socket.write('x');
@@ -151,68 +165,52 @@ describe('a request with an expectation', () => {
   });
 
   it('that nobody can meet is answered with 417', async () => {
-    const { listener } = await serve(fine);
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', 'Expect: wonders');
-    const { status, headers, body } = parseResponse(await raw.ended);
-    expect([status, body]).to.deep.equal([417, '{"error":"expectation failed"}\n']);
-    expect(headers).to.include('application/json');
+    const answer = await answerTo(await serve(fine), 'GET / HTTP/1.1', 'Host: x', 'Expect: wonders');
+    expect(answer).to.include({ status: 417, body: '{"error":"expectation failed"}\n' });
+    expect(answer.headers).to.include('application/json');
   });
 });
 
 describe('a wish to upgrade', () => {
-  it('is ignored without an upgrade listener, to anything but WebSocket, and with a method other than GET', async () => {
-    const { listener } = await serve(fine);
-    const plain = async (...lines: string[]) => {
+  it('is ignored without an upgrade listener, to anything but WebSocket, with a method other than GET, and with a body', async () => {
+    const { listener } = await serve(fineAfterBody);
+    const expectIgnored = async (lines: string[], body = '') => {
       const raw = await connectRaw(listener.port, ...lines);
+      raw.socket.write(body);
       expect(await raw.until(/fine$/), lines.join()).to.match(/^HTTP\/1\.1 200 /);
     };
-    await plain(...handshake('/'));
+    await expectIgnored(handshake('/'));
     let upgrades = 0;
     listener.server.on('upgrade', (_request, socket) => {
       upgrades++;
       socket.destroy();
     });
     for (const protocol of ['h2c', 'TLS/1.0', 'websocket2', 'h2c, websocket'])
-      await plain('GET / HTTP/1.1', 'Host: x', 'Connection: Upgrade', `Upgrade: ${protocol}`);
-    await plain('POST / HTTP/1.1', ...handshake('/').slice(1), 'Content-Length: 0');
+      await expectIgnored(['GET / HTTP/1.1', 'Host: x', 'Connection: Upgrade', `Upgrade: ${protocol}`]);
+    await expectIgnored(['POST / HTTP/1.1', ...handshake('/').slice(1), 'Content-Length: 0']);
+    await expectIgnored([...handshake('/'), 'Content-Length: 3'], 'abc');
+    await expectIgnored([...handshake('/'), 'Transfer-Encoding: chunked'], '3\r\nabc\r\n0\r\n\r\n');
     expect(upgrades).to.equal(0);
-    await connectRaw(listener.port, ...handshake('/'));
+    await connectRaw(listener.port, ...handshake('/'), 'Content-Length: 0');
     await until(() => upgrades === 1);
   });
 });
 
 describe('the host of a request', () => {
-  const refused: [what: string, lines: string[]][] = [
-    ['none', []],
-    ['two', ['Host: x', 'Host: x']],
-    ['two in different case', ['host: x', 'HOST: y']],
-    ['an empty one', ['Host: ']],
-    ['a list', ['Host: x, y']],
-    ['a space', ['Host: a b']],
-    ['a path', ['Host: x/y']],
-    ['a user', ['Host: user@x']],
-    ['another scheme', ['Host: http://x']],
-    ['a port that is no number', ['Host: x:y']],
-    ['two ports', ['Host: x:1:2']],
-    ['a port out of range', ['Host: x:65536']],
-    ['an open bracket', ['Host: [::1']],
-    ['no address in brackets', ['Host: [x]']],
-    ['an address without brackets', ['Host: ::1']],
-    ['a byte beyond ASCII', ['Host: \u00e9']],
-  ];
+  const values = ['', 'x, y', 'a b', 'x/y', 'user@x', 'http://x', 'x:y', 'x:1:2', 'x:65536', '[::1', '[x]', '::1', 'é'];
+  const refused = [[], ['Host: x', 'Host: x'], ['host: x', 'HOST: y'], ...values.map((value) => [`Host: ${value}`])];
   it('is required once and valid, or the answer is 400 and the connection ends', async () => {
-    const { listener } = await serve(() => expect.fail('handled'));
-    listener.server.on('upgrade', () => expect.fail('upgraded'));
+    const server = await serve(() => expect.fail('handled'));
+    server.listener.server.on('upgrade', () => expect.fail('upgraded'));
     const [first = '', , ...upgrade] = handshake('/');
-    for (const [what, hosts] of refused) {
+    for (const hosts of refused) {
       for (const lines of [
         ['GET / HTTP/1.1', ...hosts],
         [first, ...hosts, ...upgrade],
       ]) {
-        const raw = await connectRaw(listener.port, ...lines);
-        const { status, body, headers } = parseResponse(await raw.ended);
-        expect([status, body], what).to.deep.equal([400, '{"error":"bad request"}\n']);
-        expect(headers, what).to.match(/\r\nConnection: close/);
+        const answer = await answerTo(server, ...lines);
+        expect(answer, hosts.join()).to.include({ status: 400, body: '{"error":"bad request"}\n' });
+        expect(answer.headers, hosts.join()).to.match(/\r\nConnection: close/);
       }
     }
   });
@@ -227,10 +225,129 @@ describe('the host of a request', () => {
   });
 
   it('may be absent in HTTP/1.0, and must be valid there, too', async () => {
+    const server = await serve(fine);
+    expect(await answerTo(server, 'GET / HTTP/1.0')).to.include({ status: 200, body: 'fine' });
+    expect((await answerTo(server, 'GET / HTTP/1.0', 'Host: x', 'Host: y')).status).to.equal(400);
+  });
+});
+
+/** Timeouts that are exceeded by a slow client and by no other. */
+const SHORT = { headers: 400, request: 800, check: 50, keepAlive: 50, stalled: 4_000, closing: 200 };
+
+/** Sends one byte every 10 ms. */
+function trickle(socket: Socket, byte: string): void {
+  const timer = setInterval(() => socket.write(byte), 10);
+  afterTest(() => clearInterval(timer));
+}
+
+const REQUEST = 'POST / HTTP/1.1\r\nHost: x\r\n';
+
+describe('the listener, with a slow client', () => {
+  const slowClients: [what: string, start: string, byte: string, answer: RegExp][] = [
+    ['sends nothing', '', '', /^HTTP\/1\.1 408 [\s\S]*{"error":"request timeout"}\n$/],
+    ['sends empty lines without end', '', '\r\n', /^HTTP\/1\.1 408 /],
+    ['sends a request line without end', 'GET /', 'x', /^HTTP\/1\.1 408 /],
+    ['sends headers without end', 'GET / HTTP/1.1\r\n', 'a:\r\n', /^HTTP\/1\.1 408 /],
+    ['sends a handshake without end', `${handshake('/').join('\r\n')}\r\n`, 'a:\r\n', /^HTTP\/1\.1 408 /],
+    ['sends headers and no body', `${REQUEST}Content-Length: 9\r\n\r\n`, '', /^HTTP\/1\.1 408 /],
+    ['sends a body slowly', `${REQUEST}Content-Length: 999999\r\n\r\n`, 'x', /^HTTP\/1\.1 408 /],
+    ['sends chunks slowly', `${REQUEST}Transfer-Encoding: chunked\r\n\r\n`, '1\r\nx\r\n', /^HTTP\/1\.1 408 /],
+    ['makes no further request', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '', /^HTTP\/1\.1 200 [\s\S]*fine$/],
+    ['stops in a further request', 'GET / HTTP/1.1\r\nHost: x\r\n\r\nGET', '', /fineHTTP\/1\.1 408 /],
+    ['keeps open what was refused', 'garbage\r\n\r\n', '', /^HTTP\/1\.1 400 /],
+    ['keeps open what it asked to be closed', 'GET / HTTP/1.0\r\n\r\n', '', /^HTTP\/1\.1 200 /],
+  ];
+  it('holds nothing of any of them', async () => {
+    // The cases run concurrently, so the timeouts can be long enough for a loaded machine.
+    const limits = { ...SHORT, headers: 2_000, request: 3_000, keepAlive: 3_000 };
+    const expectClosed = async ([what, start, byte, answer]: (typeof slowClients)[number]) => {
+      const server = await serve(fineAfterBody, { timeouts: limits });
+      server.listener.server.on('upgrade', () => expect.fail('no handshake was complete'));
+      const raw = await connectHalfOpen(server.listener.port);
+      raw.socket.write(start);
+      if (byte !== '') trickle(raw.socket, byte);
+      await until(() => server.sockets.size === 1);
+      await until(() => server.sockets.size === 0);
+      await raw.until(answer);
+      expect((await request(server.url)).body, what).to.equal('fine');
+    };
+    await Promise.all(slowClients.map(expectClosed));
+  });
+
+  for (const [what, rest] of Object.entries({ 'a request': ['Host: x'], 'a handshake': handshake('/').slice(1) })) {
+    it(`does not answer twice when ${what} is complete after it was refused as too late`, async () => {
+      const server = await serve(() => expect.fail('handled'), { timeouts: { ...SHORT, closing: 3_600_000 } });
+      const raw = await connectHalfOpen(server.listener.port);
+      raw.socket.write('GET / HTTP/1.1\r\n');
+      await raw.until(/request timeout/);
+      raw.socket.write(head(...rest));
+      await until(() => server.sockets.size === 0);
+      expect((await raw.until(/HTTP/)).match(/HTTP/g)).to.have.lengthOf(1);
+    });
+  }
+
+  it('holds nothing of one that never reads its answer', async () => {
+    const server = await serve((_request, response) => response.end(Buffer.alloc(64 * 1024 * 1024)), {
+      timeouts: { ...SHORT, stalled: 400 },
+    });
+    const { socket } = await connectHalfOpen(server.listener.port, 'GET / HTTP/1.1', 'Host: x');
+    socket.pause();
+    await until(() => server.sockets.size === 1);
+    await until(() => server.sockets.size === 0);
+  });
+
+  it('does not look at the time of a connection that has left HTTP', async () => {
+    const server = await serve(fineAfterBody, { timeouts: SHORT });
+    const upgraded = new Promise<Socket>((resolve) => {
+      server.listener.server.on('upgrade', (_request, socket) => resolve(socket as Socket));
+    });
+    await connectRaw(server.listener.port, ...handshake('/'));
+    const socket = await upgraded;
+    // A later connection. It times out first only if no timeout applies to the upgraded one.
+    await connectHalfOpen(server.listener.port);
+    await until(() => server.sockets.size === 2);
+    await until(() => server.sockets.size === 1);
+    expect(socket.destroyed).to.equal(false);
+  });
+});
+
+const never = new Promise<void>(() => {});
+
+describe('a listener that closes', () => {
+  it('ends idle connections at once, and takes no more connections', async () => {
     const { listener } = await serve(fine);
-    const without = await connectRaw(listener.port, 'GET / HTTP/1.0');
-    expect(await without.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*fine$/);
-    const two = await connectRaw(listener.port, 'GET / HTTP/1.0', 'Host: x', 'Host: y');
-    expect(parseResponse(await two.ended).status).to.equal(400);
+    const idle = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await idle.until(/fine$/);
+    await listener.close(never);
+    await idle.ended;
+    expect(await connectRaw(listener.port).catch((reason) => reason)).to.include({ code: 'ECONNREFUSED' });
+  });
+
+  it('waits for requests that are open, and asks their clients to close', async () => {
+    const { listener, asked, sockets } = await serveSlowly();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    const response = await asked;
+    const idle = await connectRaw(listener.port);
+    await until(() => sockets.size === 2);
+    let closed = false;
+    const closing = listener.close(never).then(() => {
+      closed = true;
+    });
+    await idle.ended;
+    expect(closed).to.equal(false);
+    await once(response.end('done'), 'close');
+    expect(await raw.ended).to.match(/connection: close[\s\S]*done$/i);
+    await closing;
+  });
+
+  it('answers a request that is under way', async () => {
+    const { listener, sockets } = await serve(fine);
+    const raw = await connectRaw(listener.port);
+    raw.socket.write('GET / HTTP/1.1\r\nHo');
+    await until(() => [...sockets].some((socket) => socket.bytesRead > 0));
+    const closing = listener.close(never);
+    raw.socket.write('st: x\r\n\r\n');
+    expect(await raw.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*fine$/i);
+    await closing;
   });
 });

@@ -37,13 +37,11 @@ describe('a request before the previous response has ended', () => {
       expect(await same.ended).to.equal('');
       const later = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
       await until(() => held.length === 2);
-      const closed = Promise.all(held.map((response) => new Promise((resolve) => response.once('close', resolve))));
       held[1]?.write('fi');
       await later.until(/fi\r\n$/);
       later.socket.write(Buffer.from(second, 'latin1'));
       expect(await later.ended).to.match(/fi\r\n$/);
-      await until(() => sockets.size === 0);
-      if (held[0]?.closed === false) await closed;
+      await until(() => sockets.size === 0 && held.every(({ closed }) => closed));
       const other = request(url);
       await until(() => held.length === 3);
       held[2]?.end('fine');

@@ -6,12 +6,7 @@ import { BodyBuffer, ByteBudget, readJsonObject } from '../../main/http/request-
 import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
-const turns = { enter: async () => {} };
-
-function start({ limit = MIB, budgetBytes = 2 * MIB, contentLength }: Partial<Record<string, number>> = {}) {
-  const budget = new ByteBudget(budgetBytes);
-  return { budget, body: new BodyBuffer({ limit, budget }, contentLength?.toString()) };
-}
+const boundsOf = (limit: number) => ({ limit, budget: new ByteBudget(2 * limit) });
 
 describe('a budget of bytes', () => {
   it('lets no client hold more than it leaves to the others', () => {
@@ -44,16 +39,17 @@ describe('the buffer of a body', () => {
     fc.assert(
       fc.property(chunked, fc.boolean(), (chunks, withLength) => {
         const whole = Buffer.concat(chunks);
-        const { body, budget } = start({ limit: 2000, ...(withLength && { contentLength: whole.length }) });
+        const bounds = boundsOf(2000);
+        const body = new BodyBuffer(bounds, withLength ? `${whole.length}` : undefined);
         for (const chunk of chunks) {
           if (body.length + chunk.length > 2000) break;
           body.append(Buffer.from(chunk));
           expect(body.capacity).to.be.at.most(Math.min(2000, Math.max(512, 2 * body.length)));
-          expect(budget.used).to.equal(body.capacity);
+          expect(bounds.budget.used).to.equal(body.capacity);
         }
         expect(body.bytes.equals(whole.subarray(0, body.length))).to.equal(true);
         body.release();
-        expect(budget.used).to.equal(0);
+        expect(bounds.budget.used).to.equal(0);
       }),
     );
   });
@@ -63,7 +59,7 @@ describe('the buffer of a body', () => {
       [MIB, 512],
       [11, 11],
     ] as const) {
-      const { body } = start({ contentLength });
+      const body = new BodyBuffer(boundsOf(MIB), `${contentLength}`);
       expect(body.capacity).to.equal(0);
       body.append(Buffer.alloc(10));
       expect(body.capacity).to.equal(capacity);
@@ -71,9 +67,8 @@ describe('the buffer of a body', () => {
   });
 });
 
-const boundsOf = (limit: number) => ({ limit, budget: new ByteBudget(2 * limit) });
-
 describe('readJsonObject', () => {
+  const turns = { enter: async () => {} };
   const requestOf = (...chunks: (string | Buffer)[]) =>
     Object.assign(Readable.from(chunks.map((chunk) => Buffer.from(chunk))), { headers: {} }) as IncomingMessage;
 
@@ -105,14 +100,14 @@ describe('readJsonObject', () => {
   });
 
   it('refuses a body whose client leaves, before it is read or later', async () => {
-    const { budget } = start();
+    const bounds = boundsOf(1000);
     for (const isEarly of [true, false]) {
       const request = Object.assign(new Readable({ read() {} }), { headers: {} });
       if (isEarly) request.destroy();
-      const error = readJsonObject(request as unknown as IncomingMessage, { limit: MIB, budget }, turns);
+      const error = readJsonObject(request as unknown as IncomingMessage, bounds, turns);
       request.destroy();
       expect(await error.catch((reason) => reason)).to.deep.include({ status: 400, message: 'bad request' });
     }
-    expect(budget.used).to.equal(0);
+    expect(bounds.budget.used).to.equal(0);
   });
 });

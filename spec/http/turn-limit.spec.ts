@@ -1,22 +1,14 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { TURN_BYTES, TurnLimit } from '../../main/http/turn-limit.ts';
-import { until } from '../support/until.ts';
+import { countTurns } from '../support/event-loop-turns.ts';
 
-/** Begins work of these costs. @returns for each piece of work the event loop turn in which it began, counted from 0 */
+/** Begins work of these costs. Returns for each piece of work the event-loop turn in which it began, counted from 0. */
 async function turnsOf(costs: readonly number[]): Promise<number[]> {
   const limit = new TurnLimit();
-  let turn = 0;
-  const turns: number[] = [];
-  for (const [index, cost] of costs.entries())
-    void limit.enter(cost).then(() => {
-      turns[index] = turn;
-    });
-  await until(() => {
-    turn += 1;
-    return turns.filter((each) => each !== undefined).length === costs.length;
-  });
-  return turns.map((each) => each - (turns[0] as number));
+  const turn = countTurns();
+  const turns = await Promise.all(costs.map((cost) => limit.enter(cost).then(turn)));
+  return turns.map((each) => each - Math.min(...turns));
 }
 
 describe('requests that wait for a turn', () => {
@@ -35,12 +27,12 @@ describe('requests that wait for a turn', () => {
   it('take nothing from others if their clients have left, and are refused', async () => {
     const limit = new TurnLimit();
     const order: string[] = [];
-    const listing = (name: string, closed: boolean) =>
+    const all = Object.entries({ a: true, b: false, c: true, d: false }).map(([name, closed]) =>
       limit.enter(TURN_BYTES, { closed }).then(
         () => order.push(name),
         ({ message }) => order.push(`${name}: ${message}`),
-      );
-    const all = [listing('a', true), listing('b', false), listing('c', true), listing('d', false)];
+      ),
+    );
     await setImmediate();
     expect(order).to.deep.equal(['a: bad request', 'b']);
     await Promise.all(all);

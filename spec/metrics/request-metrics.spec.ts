@@ -11,10 +11,8 @@ import { startTasksServer } from '../tasks/http/tasks-server.ts';
 /** Starts service B with two completed tasks that have large payloads. */
 async function startWithLargeRows(bytes: number) {
   const server = await startTasksServer({ realRows: false });
-  for (const id of ['a', 'b']) {
-    const row = { id, payload: 'x'.repeat(bytes), status: 'completed', result: '{}', created_at: 1, processed_at: 1 };
-    server.storeRow(row);
-  }
+  const row = { payload: 'x'.repeat(bytes), status: 'completed', result: '{}', created_at: 1, processed_at: 1 };
+  server.storeRow({ id: 'a', ...row }, { id: 'b', ...row });
   return server;
 }
 

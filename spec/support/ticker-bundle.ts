@@ -125,6 +125,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     ...server,
     ...captured,
     ...{ stream, apiKey, dataDir, database, tokens, actors, handlersByToken, relay, requests, numbered, ticker },
+    options: real,
     /** Issues a token to the demo user, or to another one, with the user policy. */
     token,
     /** Connects a client with a new token, past its welcome. */

@@ -8,22 +8,12 @@ export interface ServerSentEvent {
   data: any;
 }
 
-/**
- * Follows the events of a service until the end of the test.
- *
- * @param address client address that a trusted proxy reports
- * @param token bearer token
- */
-export async function followEvents(url: string, lastEventId?: string, address?: string, token?: string) {
+/** Follows the events of a service until the end of the test. */
+export async function followEvents(url: string, headers: Record<string, string> = {}) {
   const leave = new AbortController();
   afterTest(() => leave.abort());
-  const headers = {
-    Connection: 'close',
-    ...(lastEventId !== undefined && { 'Last-Event-ID': lastEventId }),
-    ...(address !== undefined && { 'X-Forwarded-For': address }),
-    ...(token !== undefined && { Authorization: `Bearer ${token}` }),
-  };
-  const response = await fetch(`${url}/tasks/events`, { headers, signal: leave.signal });
+  const init = { headers: { ...headers, Connection: 'close' }, signal: leave.signal };
+  const response = await fetch(`${url}/tasks/events`, init);
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   const answer = { request: { method: 'GET', path: '/tasks/events' }, status: response.status };
   let [text, lastId] = ['', ''];

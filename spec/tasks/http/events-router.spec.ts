@@ -30,9 +30,9 @@ describe('GET /tasks/events', () => {
   const server = onceForSuite(() => startTasksServer());
 
   it('reports each step of a task, named like its status, and each pause of the queue', async () => {
-    const { url, ask, events, submit, submitTask, take, settle, queue } = server();
+    const { url, ask, events, submitTask, take, settle, queue } = server();
     const client = await followEvents(url);
-    const id = (await submit('{"action":"sum"}')).body.id as string;
+    const id = await submitTask();
     const start = async () => {
       const delivery = await take();
       queue.reportStart(delivery);
@@ -45,10 +45,10 @@ describe('GET /tasks/events', () => {
     await settle(await start(), discard('bad data'));
     await queue.redrive({});
     await settle(await start(), { kind: 'complete', result: RESULT });
-    const failing = (await submit('{"action":"sum"}')).body.id;
+    const failing = await submitTask();
     await settle(await start(), discard('no'));
     await queue.purge({});
-    const cancelled = (await submit('{"action":"sum"}')).body.id;
+    const cancelled = await submitTask();
     await queue.cancel(cancelled);
     const later = await submitTask({ delay: 3600 });
     await ask(`POST /tasks/${later}/run`);
@@ -89,17 +89,17 @@ describe('GET /tasks/events', () => {
   });
 
   it('is an event stream that no proxy caches or buffers, with an id before the first event, after which it can be continued', async () => {
-    const { url, submit, events } = await startTasksServer();
+    const { url, submitTask, events } = await startTasksServer();
     const first = await followEvents(url);
     const { status, headers } = first.response;
-    expect([status, headers.get('content-type')]).to.deep.equal([200, 'text/event-stream; charset=utf-8']);
-    expect([headers.get('cache-control'), headers.get('x-accel-buffering')]).to.deep.equal(['no-store', 'no']);
+    const named = ['content-type', 'cache-control', 'x-accel-buffering'].map((name) => headers.get(name));
+    expect([status, ...named]).to.deep.equal([200, 'text/event-stream; charset=utf-8', 'no-store', 'no']);
     expect((await request(`${url}/tasks/events`, { method: 'HEAD' })).status).to.equal(200);
     const id = events.idOf(events.now());
     first.close();
     await until(() => events.subscribers === 0);
-    await submit('{"action":"sum"}');
-    expect(await (await followEvents(url, id)).next()).to.include({ event: 'accepted' });
+    await submitTask();
+    expect(await (await followEvents(url, { 'Last-Event-ID': id })).next()).to.include({ event: 'accepted' });
   });
 
   it('reports how many events are lost, or that their number is unknown', async () => {
@@ -107,12 +107,12 @@ describe('GET /tasks/events', () => {
     await followEvents(url);
     const id = events.idOf(events.now());
     for (let n = 0; n < 10_003; n++) events.record({ ...completed, id: idOf(n) });
-    const late = await followEvents(url, id);
+    const late = await followEvents(url, { 'Last-Event-ID': id });
     expect(await late.next()).to.deep.include({ event: 'gap', data: { missed: 3 } });
     expect((await late.next())?.data).to.deep.equal({ id: idOf(3), status: 'completed', at: 1 });
     const [epoch] = id.split('-');
     for (const unknown of ['1', 'another-1', `${epoch}-999999`, `${epoch}--1`, `${epoch}-1e0`, `${epoch}-`]) {
-      const client = await followEvents(url, unknown);
+      const client = await followEvents(url, { 'Last-Event-ID': unknown });
       expect(await client.next(), unknown).to.deep.include({ event: 'gap', data: { missed: null } });
       events.record(completed);
       expect((await client.next())?.data).to.deep.equal({ id: A, status: 'completed', at: 1 });
@@ -135,14 +135,14 @@ describe('GET /tasks/events', () => {
 
   it('accepts 25 clients of one address, and others when one of them has disconnected, and 100 clients in all', async () => {
     const { url, events } = await startTasksServer({ trustProxy: 1 });
-    const follow = (address: string) => followEvents(url, undefined, address);
+    const follow = (address: string) => followEvents(url, { 'X-Forwarded-For': address });
     const refused = async (address: string, method = 'GET') => {
       const headers = { 'X-Forwarded-For': address };
       const answer = await request(`${url}/tasks/events`, { method, headers });
       expect(answer.headers.get('retry-after')).to.equal('5');
       return [answer.status, answer.body.error];
     };
-    const [first] = [await follow('10.0.0.1')];
+    const first = await follow('10.0.0.1');
     for (let client = 1; client < 25; client++) await follow('10.0.0.1');
     expect(await refused('10.0.0.1')).to.deep.equal([429, 'too many connections from this address']);
     expect(await refused('10.0.0.1', 'HEAD')).to.deep.equal([429, undefined]);
@@ -155,7 +155,7 @@ describe('GET /tasks/events', () => {
 
   it('counts clients by the address of their socket if no proxy is trusted', async () => {
     const { url } = await startTasksServer();
-    for (let client = 0; client < 25; client++) await followEvents(url, undefined, `10.0.0.${client}`);
+    for (let client = 0; client < 25; client++) await followEvents(url, { 'X-Forwarded-For': `10.0.0.${client}` });
     expect((await request(`${url}/tasks/events`)).status).to.equal(429);
   });
 

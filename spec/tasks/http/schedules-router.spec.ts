@@ -56,23 +56,4 @@ describe('/schedules', () => {
     store.schedules.put = async () => false;
     expect(await ask('PUT /schedules/x', nightly)).to.deep.equal([409, { error: 'too many schedules' }]);
   });
-
-  it('checks the action and its data as for a submission, also under a time limit', async () => {
-    const schema = { type: 'object', required: ['text'], properties: { text: { pattern: '^([a-z]+)*$' } } };
-    const rules = { actions: new Map([['letters', { schema }]]), rejectUnknown: true };
-    const { ask, expireCheck } = await startTasksServer({ rules });
-    const check = (fields: object) => ask('PUT /schedules/s', { ...nightly, ...fields });
-    expect(await check({ action: 'other' })).to.deep.equal([400, { error: 'unknown action' }]);
-    for (const [text, path, detail] of [
-      [undefined, '/text', 'must be present'],
-      ['?', '/text', 'must match pattern "^([a-z]+)*$"'],
-      [`${'a'.repeat(50)}!`, '', 'took too long to check'],
-    ]) {
-      const answer = check({ action: 'letters', data: { text } });
-      if (path === '') await expireCheck();
-      expect(await answer).to.deep.equal([400, { error: 'invalid data', path, detail }]);
-    }
-    expect((await ask('GET /schedules'))[1].count).to.equal(0);
-    expect((await check({ action: 'letters', data: { text: 'abc' } }))[0]).to.equal(200);
-  });
 });

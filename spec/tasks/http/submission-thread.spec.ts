@@ -19,10 +19,9 @@ const costly = { text: `${'a'.repeat(50)}!` };
 const letters = { schema: { properties: { text: { pattern: '^([a-z]+)*$' } } } };
 const rules: SubmissionRules = { actions: new Map([['letters', letters]]), rejectUnknown: false };
 
-function start({ file, ...options }: Partial<Omit<SubmissionThreadOptions, 'file'>> & { file?: string } = {}) {
+function start(options: Partial<SubmissionThreadOptions> = {}) {
   const { log, lines } = captureLog();
-  const own = file && { file: new URL(`submission-threads/${file}.ts`, import.meta.url) };
-  const thread = new SubmissionThread({ memoryMb: 64, clock: systemClock, log, ...options, ...own });
+  const thread = new SubmissionThread({ memoryMb: 64, clock: systemClock, log, ...options });
   afterTest(() => thread.stop());
   const { threads } = watchThreads();
   /** Parses each body. Returns the results and the messages of errors, as text. */
@@ -62,7 +61,7 @@ describe('the submission thread', () => {
   });
 
   it('that dies fails the body that it was parsing, and the next ones go to a new thread', async () => {
-    const { parse, started, lines } = start({ file: 'dies-of-zero' });
+    const { parse, started, lines } = start({ file: new URL('dies-of-zero.ts', import.meta.url) });
     const failed = 'failed to queue task';
     expect(await parse('a', '\0', 'abc', '\0', 'ab')).to.deep.equal(['1', failed, '3', failed, '2']);
     expect(started()).to.equal(3);
@@ -70,7 +69,7 @@ describe('the submission thread', () => {
   });
 
   it('that does not start refuses all bodies that wait, and is started again for the next one', async () => {
-    const { parse, started, lines } = start({ file: 'never-starts' });
+    const { parse, started, lines } = start({ file: new URL('no-such-file.ts', import.meta.url) });
     const busy = Array(3).fill('server busy');
     expect(await parse('a', 'b', 'c')).to.deep.equal(busy);
     expect(started()).to.equal(1);

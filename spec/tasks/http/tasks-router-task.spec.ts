@@ -1,8 +1,13 @@
+import { renameSync } from 'node:fs';
 import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Delivery } from '../../../db/task-store.ts';
+import { preferredWait } from '../../../main/tasks/http/prepare-submission.ts';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard, retry } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
+import { until } from '../../support/until.ts';
 import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const notFound = [404, { error: 'task not found' }];
@@ -23,16 +28,9 @@ describe('GET /tasks/:id', () => {
     /** Reads the task, which must be the only one of its state. */
     const shown = async (state: string) => {
       const { payload, history, ...task } = await find(id);
-      const listed = {
-        ...task,
-        action: 'sum',
-        payload: payload.slice(0, 256),
-        payload_bytes: Buffer.byteLength(payload),
-      };
-      expect(await ask(`GET /queue/tasks?state=${state}`)).to.deep.equal([
-        200,
-        { tasks: [listed], count: 1, total: 1 },
-      ]);
+      const start = { payload: payload.slice(0, 256), payload_bytes: Buffer.byteLength(payload) };
+      const [, listed] = await ask(`GET /queue/tasks?state=${state}`);
+      expect(listed).to.deep.equal({ tasks: [{ ...task, action: 'sum', ...start }], count: 1, total: 1 });
       return { ...task, payload, history };
     };
     const { accepted_at_ms, payload, ...queued } = await shown('queued');
@@ -122,16 +120,12 @@ describe('DELETE /tasks/:id', () => {
 
   it('asks a running task to end, each time that it is called, and refuses a task that has finished', async () => {
     const { queue, settle, complete } = started();
-    const [running, done, failed] = [
-      await submitAndTake(started()),
-      await submitAndTake(started()),
-      await submitAndTake(started()),
-    ];
-    queue.reportStart(running.delivery);
-    const { id } = running;
+    const { id, delivery } = await submitAndTake(started());
+    queue.reportStart(delivery);
     for (const _ of [1, 2]) expect(await cancel(id)).to.deep.equal([202, { id, status: 'cancelling' }]);
-    await settle(running.delivery, { kind: 'cancel' });
+    await settle(delivery, { kind: 'cancel' });
     expect(await cancel(id)).to.deep.equal(notFound);
+    const [done, failed] = [await submitAndTake(started()), await submitAndTake(started())];
     await complete(done.delivery);
     await settle(failed.delivery, discard());
     for (const ended of [done, failed]) expect(await cancel(ended.id)).to.deep.equal([409, { error: 'task finished' }]);
@@ -139,28 +133,203 @@ describe('DELETE /tasks/:id', () => {
 });
 
 describe('a scheduled task', () => {
-  it('is answered like any other, and shown with its time until it is due', async () => {
-    const { submitTask, find, queued } = await startTasksServer();
+  it('is shown with its time, and runs on request, like a retrying one, unless it runs or has finished', async () => {
+    const { ask, tasksUrl, submitTask, settle, take, takeAll, complete, find } = await startTasksServer();
     const before = systemClock.now();
     const id = await submitTask({ delay: 3600, priority: 2 });
     const { run_at_ms, ...task } = await find(id);
     expect(run_at_ms).to.be.within(before + 3_600_000, systemClock.now() + 3_600_000);
     expect(task).to.include({ id, status: 'scheduled', priority: 2 });
-    expect(await queued()).to.deep.equal([]);
+    const retried = await submitTask();
+    const delivery = await take();
+    expect(delivery.id).to.equal(retried);
+    await settle(delivery, retry(systemClock.now() + 3_600_000));
+    const run = (which: string) => ask(`POST /tasks/${which}/run`);
+    for (const each of [retried, id, id]) expect(await run(each)).to.deep.equal([202, { id: each, status: 'queued' }]);
+    const { headers } = await request(`${tasksUrl}/${id}/run`, { method: 'POST' });
+    expect(headers.get('Location')).to.equal(`/tasks/${id}`);
+    const [first, second] = (await takeAll(2)) as [Delivery, Delivery];
+    expect([first.id, second.id]).to.deep.equal([id, retried]);
+    expect(await run(id)).to.deep.equal([202, { id, status: 'running' }]);
+    await complete(first);
+    expect(await run(id)).to.deep.equal([409, { error: 'task finished' }]);
+  });
+});
+
+describe('POST /tasks/cancel', () => {
+  const cancel = ({ ask }: TasksServer, selection: object) => ask('POST /tasks/cancel', selection);
+  const cancelled = (count: number, remaining = 0) => [200, { count, remaining }];
+
+  it('cancels the tasks with these ids, each once, or by action, state and limit key, all of which must match', async () => {
+    const server = await startTasksServer();
+    const ids: string[] = [];
+    for (const [action, delay, limit_key] of [
+      ['sum'],
+      ['sum', 60],
+      ['a', undefined, 'x'],
+      ['a', 60, 'x'],
+      ['a', 60],
+      ['b', 60, 'x'],
+    ])
+      ids.push(await server.submitTask({ action, delay, limit_key }));
+    const selected = [ids[0], ids[1], ids[0], ...Array(997).fill('unknown')];
+    for (const [selection, count] of [
+      [{ ids: selected }, 2],
+      [{ ids: selected }, 0],
+      [{ action: 'a', state: 'scheduled', limit_key: 'x' }, 1],
+      [{ state: 'limited' }, 0],
+      [{ limit_key: 'x' }, 2],
+      [{ action: 'a' }, 1],
+    ] as const)
+      expect(await cancel(server, selection)).to.deep.equal(cancelled(count));
+    expect(await server.queue.counts()).to.include({ accepted: 6, cancelled: 6 });
   });
 
-  it('runs now on request, like a retrying one, and a task that waits or runs stays as it is', async () => {
-    const { ask, tasksUrl, submitTask, settle, take, takeAll, complete } = await startTasksServer();
-    const [scheduled, retried] = [await submitTask({ delay: 3600 }), await submitTask({})];
-    await settle(await take(), retry(systemClock.now() + 3_600_000));
-    for (const id of [retried, scheduled, scheduled])
-      expect(await ask(`POST /tasks/${id}/run`)).to.deep.equal([202, { id, status: 'queued' }]);
-    const { headers } = await request(`${tasksUrl}/${scheduled}/run`, { method: 'POST' });
-    expect(headers.get('Location')).to.equal(`/tasks/${scheduled}`);
-    const [first, second] = await takeAll(2);
-    expect([first?.id, second?.id]).to.deep.equal([retried, scheduled]);
-    expect((await ask(`POST /tasks/${scheduled}/run`))[1]).to.deep.equal({ id: scheduled, status: 'running' });
-    await complete(second as NonNullable<typeof second>);
-    expect(await ask(`POST /tasks/${scheduled}/run`)).to.deep.equal([409, { error: 'task finished' }]);
+  it('cancels neither dead letters nor tasks that are accepted meanwhile', async () => {
+    const server = await startTasksServer();
+    const failed = await server.submitTask();
+    await server.settle(await server.take(), discard());
+    const early = await server.submitTask();
+    const { store } = server.queue;
+    const search = store.reads.search.bind(store);
+    const later: string[] = [];
+    store.reads.search = async (...values) => {
+      const page = await search(...values);
+      later.push(await server.submitTask());
+      return page;
+    };
+    expect(await cancel(server, { action: 'sum' })).to.deep.equal(cancelled(1));
+    expect(await server.find(early)).to.deep.equal({ error: 'task not found' });
+    expect(await server.find(failed)).to.include({ status: 'failed' });
+    for (const id of later) expect(await server.find(id)).to.include({ status: 'queued' });
+  });
+
+  it('cancels more than a slice, and says how many remain, and logs why, if storing fails on the way', async () => {
+    const server = await startTasksServer();
+    const { store } = server.queue;
+    const runAt = systemClock.now() + 60_000;
+    const ids = Array.from({ length: 1200 }, (_, index) => `task ${index}`);
+    await Promise.all(ids.map((id) => server.queue.publish({ id, action: 'sum', body: '{}', runAt })));
+    const { cancel: cancelOne } = store;
+    let calls = 0;
+    store.cancel = (id) => {
+      calls += 1;
+      return calls > 1100 ? Promise.reject(new Error('the disk is full')) : cancelOne.call(store, id);
+    };
+    expect(await cancel(server, { state: 'scheduled' })).to.deep.equal(cancelled(1100, 100));
+    const [line] = server.lines;
+    expect(line).to.deep.include({ msg: 'a bulk cancellation stopped on the way', count: 1100, remaining: 100 });
+    expect(line).to.have.nested.property('err.message', 'the disk is full');
+    expect(await cancel(server, { all: true })).to.deep.equal([500, { error: 'queue unavailable' }]);
+    store.cancel = cancelOne;
+    expect(await cancel(server, { all: true })).to.deep.equal(cancelled(100));
+  });
+});
+
+describe('a request with Prefer: wait', function () {
+  // Below the clients' wait of 30 s, so a response that is only sent at the end of the wait fails the test.
+  this.timeout(20_000);
+  const server = onceForSuite(() => startTasksServer());
+  const submit = (own: TasksServer, seconds = 30, { headers, ...init }: RequestInit = {}) =>
+    own.submit('{"action":"sum"}', { ...init, headers: { Prefer: `wait=${seconds}`, ...headers } });
+  const read = (id: string, seconds = 30) =>
+    request(`${server().tasksUrl}/${id}`, { headers: { Prefer: `wait=${seconds}` } });
+
+  for (const [end, settlement, shown] of [
+    ['completed', { kind: 'complete', result: RESULT }, { result: RESULT }],
+    ['failed', discard(), { reason: 'no' }],
+  ] as const) {
+    it(`is answered 200 as soon as the task has ${end}, to each of many clients, and at once from then on`, async () => {
+      const { take, settle, find } = server();
+      const submitting = submit(server(), 60);
+      const delivery = await take();
+      const { id } = delivery;
+      const reading = Array.from({ length: 20 }, () => read(id));
+      expect((await read(id, 1)).body.status).to.equal('queued');
+      await settle(delivery, settlement);
+      const task = await find(id);
+      expect(task).to.include({ id, status: end, ...shown });
+      for (const { status, body, headers } of await Promise.all([submitting, ...reading, read(id)])) {
+        expect([status, headers.get('preference-applied')]).to.deep.equal([200, 'wait=30']);
+        expect(body).to.deep.equal(task);
+      }
+      expect((await submitting).headers.get('location')).to.equal(`/tasks/${id}`);
+    });
+  }
+
+  it('is answered 202 to a submission that is not completed in time', async () => {
+    const { status, body, headers } = await submit(server(), 1);
+    expect([status, body.status, headers.get('preference-applied')]).to.deep.equal([202, 'queued', null]);
+    expect((await server().queued()).map(({ id }) => id)).to.deep.equal([body.id]);
+  });
+
+  it('is answered 404 once the task is cancelled, and at once if there is none', async () => {
+    const id = await server().submitTask();
+    const reading = read(id);
+    await server().ask(`DELETE /tasks/${id}`);
+    expect((await reading).status).to.equal(404);
+    expect((await read('none')).status).to.equal(404);
+  });
+
+  it('is answered 200 at once if the idempotency key belongs to a completed task', async () => {
+    const headers = { 'Idempotency-Key': 'one' };
+    const id = await server().submitTask({}, headers);
+    await server().complete(await server().take());
+    const { status, body } = await submit(server(), 30, { headers });
+    expect([status, body.id]).to.deep.equal([200, id]);
+  });
+
+  it('waits no longer for a client that has disconnected, and keeps its task', async () => {
+    const own = await startTasksServer();
+    const leave = new AbortController();
+    const answering = submit(own, 30, { signal: leave.signal }).catch((error: Error) => error.name);
+    await own.take();
+    leave.abort();
+    expect(await answering).to.equal('AbortError');
+    await until(() => [...own.requests.series()].length === 1);
+    expect((await own.queue.counts()).inFlight).to.equal(1);
+  });
+
+  it('is answered 200 although the event of another node was missed', async () => {
+    const own = await startTasksServer();
+    Object.defineProperty(own.store, 'isShared', { value: true });
+    const answering = submit(own);
+    const delivery = await own.take();
+    await own.store.settle([{ delivery, settlement: { kind: 'complete', result: RESULT } }]);
+    const { status, body } = await answering;
+    expect([status, body.id, body.result]).to.deep.equal([200, delivery.id, RESULT]);
+  });
+
+  for (const [title, end] of Object.entries<(own: TasksServer, delivery: Delivery) => unknown>({
+    'the task is cancelled': ({ settle }, delivery) => settle(delivery, { kind: 'cancel' }),
+    'the service stops': ({ events }) => events.close(),
+    'the queue cannot be read': async (own) => {
+      const away = () => Promise.reject(new Error('away'));
+      Object.assign(own.queue, { find: away, read: away });
+    },
+    'the row cannot be read': ({ file }) => renameSync(file, `${file}.away`),
+  })) {
+    it(`is answered 202 at once if ${title}`, async () => {
+      const own = await startTasksServer();
+      const answering = submit(own);
+      const delivery = await own.take();
+      await end(own, delivery);
+      await own.settle(delivery, { kind: 'ack' });
+      expect((await answering).status).to.equal(202);
+    });
+  }
+});
+
+describe('the preference to wait', () => {
+  it('is read in any form that RFC 7240 allows, is 30 s at most, and none if it is malformed', () => {
+    const malformed = ['', 'wait', 'wait=', 'wait=-1', 'wait=1.5', 'wait=ten', 'await=5', 'wait=5s', 'return=minimal'];
+    for (const [prefer, seconds] of Object.entries({
+      ...{ 'wait=10': 10, 'wait=0': 0, 'wait=31': 30, 'wait=999999999': 30, 'Wait = "5"': 5 },
+      ...{ 'respond-async, wait=3': 3, 'wait=3; because="of this"': 3, 'wait=1, wait=2': 1 },
+      ...Object.fromEntries(malformed.map((text) => [text, 0])),
+    }))
+      expect(preferredWait({ prefer }), prefer).to.equal(seconds);
+    expect(preferredWait({})).to.equal(0);
+    fc.assert(fc.property(fc.string(), (prefer) => void expect(preferredWait({ prefer })).to.be.within(0, 30)));
   });
 });

@@ -2,12 +2,11 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { SqliteStore } from '../../../db/sqlite/store.ts';
 import type { TaskRow } from '../../../db/task-rows.ts';
-import type { Delivery, Message, Settlement } from '../../../db/task-store.ts';
+import type { Delivery, Message, QueueBounds, Settlement } from '../../../db/task-store.ts';
 import { ByteBudget } from '../../../main/http/request-body.ts';
 import { RequestMetrics } from '../../../main/metrics/request-metrics.ts';
 import { DispatchMetrics } from '../../../main/tasks/dispatch/dispatcher.ts';
-import type { TaskAccess } from '../../../main/tasks/http/access.ts';
-import { createTasksApp } from '../../../main/tasks/http/app.ts';
+import { createTasksApp, type TasksAppOptions } from '../../../main/tasks/http/app.ts';
 import { taskIds } from '../../../main/tasks/http/prepare-submission.ts';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
 import { ownLimits } from '../../../main/tasks/limits.ts';
@@ -19,7 +18,7 @@ import { type Clock, systemClock, systemRandom } from '../../../workers/shared/c
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { submissionCheck } from '../../../workers/submissions/data-schemas.ts';
 import { DEFERRED } from '../../../workers/submissions/parse-submission.ts';
-import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
+import type { ActionSettings } from '../../../workers/tasks/messages.ts';
 import type { AttemptTimes } from '../../store/stage.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
@@ -28,35 +27,34 @@ import { ManualClock } from '../../support/manual-clock.ts';
 import { migratedFolder, openBeside } from '../../support/migrated-folder.ts';
 import { request } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
-import { eventually, until } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 
 export type TasksServer = Awaited<ReturnType<typeof startTasksServer>>;
 
 export const RESULT = '{"output":0}';
 
-const defaults = {
-  ...{ bodyLimit: 1000, maxLength: 100, maxBytes: 100_000, trustProxy: 0 },
-  /** Whether the responses match the contract, unlike those with made-up rows. */
-  realRows: true,
-  corsOrigins: [] as readonly string[],
-  callbackHosts: [] as readonly string[],
-};
-
 /** Time limit of a check in the submission thread, whose clock a spec advances. */
 const CHECK_TIMEOUT_MS = 60_000;
 
-interface Options extends Partial<typeof defaults> {
+interface Options
+  extends Partial<Pick<TasksAppOptions, 'access' | 'callbackHosts' | 'corsOrigins' | 'responses' | 'trustProxy'>>,
+    Partial<Pick<QueueBounds, 'maxLength' | 'maxBytes'>> {
+  bodyLimit?: number;
   bodyBudget?: ByteBudget;
-  responses?: ByteBudget;
-  access?: TaskAccess;
-  rules?: SubmissionRules;
+  /** Whether the responses match the contract, unlike those with made-up rows. */
+  realRows?: boolean;
+  /** Actions of a handlers module. */
+  actions?: Record<string, ActionSettings>;
+  rejectUnknown?: boolean;
 }
 
 /** Starts service B's HTTP side with a store and a queue without a consumer. */
 export async function startTasksServer(options: Options = {}) {
-  const { bodyLimit, maxLength, maxBytes, trustProxy, realRows, ...others } = { ...defaults, ...options };
-  const { corsOrigins, callbackHosts, access, rules } = others;
-  const { bodyBudget = new ByteBudget(10_000_000), responses = new ByteBudget(128_000_000) } = others;
+  const { bodyLimit = 200_000, maxLength = 20_000, maxBytes = 10_000_000, trustProxy = 0, realRows = true } = options;
+  const { corsOrigins = [], callbackHosts = [], access, rejectUnknown = false } = options;
+  const { bodyBudget = new ByteBudget(10_000_000), responses = new ByteBudget(128_000_000) } = options;
+  const actions = new Map(Object.entries(options.actions ?? {}));
+  const rules = { actions, rejectUnknown };
   const [clock, random] = [systemClock, systemRandom];
   const dataDir = await migratedFolder();
   const bounds = { maxLength, maxBytes, maxKeys: 100 };
@@ -86,10 +84,9 @@ export async function startTasksServer(options: Options = {}) {
   const timer: Clock['timer'] = (delayMs, run) =>
     delayMs === CHECK_TIMEOUT_MS ? checks.timer(delayMs, run) : () => {};
   const limits = { memoryMb: 128, checkTimeoutMs: CHECK_TIMEOUT_MS, clock: { ...clock, timer } };
-  const submissions = new SubmissionThread({ ...limits, rules, log: captured.log });
+  const submissions = new SubmissionThread({ ...limits, rules: options.actions && rules, log: captured.log });
   afterTest(() => submissions.stop());
   const newTaskId = taskIds(random);
-  const { actions } = rules ?? { actions: new Map() };
   const scheduler = new Scheduler({ queue, actions, newTaskId, clock, log: captured.log });
   const { app } = await createTasksApp({
     requests,
@@ -99,8 +96,8 @@ export async function startTasksServer(options: Options = {}) {
     monitor,
     bodies: { limit: bodyLimit, budget: bodyBudget },
     submissions,
-    check: rules && submissionCheck(rules, () => DEFERRED),
-    rules: rules ?? { actions, rejectUnknown: false },
+    check: options.actions && submissionCheck(rules, () => DEFERRED),
+    rules,
     callbackHosts,
     ownLimits: ownLimits(actions, callbackHosts),
     responses,
@@ -118,14 +115,20 @@ export async function startTasksServer(options: Options = {}) {
   /** Waits for the next `count` deliveries of the queue. */
   const takeAll = async (count: number): Promise<Delivery[]> => {
     const deliveries: Delivery[] = [];
-    const takeMore = async () => {
+    await until(async () => {
       deliveries.push(...(await queue.take(count - deliveries.length, true)).deliveries);
-      return deliveries.length;
-    };
-    return eventually(takeMore, (taken) => taken === count).then(() => deliveries);
+      return deliveries.length === count;
+    });
+    return deliveries;
   };
   const settle = async (delivery: Delivery, settlement: Settlement, times: AttemptTimes = {}): Promise<void> => {
     await queue.settle([{ delivery, settlement, ...times }]);
+  };
+  /** Sends a request such as `PUT /limits/sum`, with a body as JSON. Returns status and body of the answer. */
+  const ask = async (line: string, value?: unknown, headers: Record<string, string> = {}) => {
+    const [method = '', path = ''] = line.split(' ');
+    const { status, body } = await request(url + path, { method, body: JSON.stringify(value) ?? null, headers });
+    return [status, body] as const;
   };
   /** Opens the file with the rows. */
   const database = () => openBeside(dataDir);
@@ -145,18 +148,11 @@ export async function startTasksServer(options: Options = {}) {
       request(tasksUrl, { method: 'POST', body, ...init }),
     /** Submits a task, of the action `sum` unless the fields name another one. Returns its id. */
     async submitTask(fields: object = {}, headers: Record<string, string> = {}): Promise<string> {
-      const text = JSON.stringify({ action: 'sum', ...fields });
-      const { status, body } = await request(tasksUrl, { method: 'POST', body: text, headers });
+      const [status, body] = await ask('POST /tasks', { action: 'sum', ...fields }, headers);
       expect([status, body]).to.deep.equal([202, { id: body.id, status: 'queued' }]);
       return body.id;
     },
-    /** Sends a request such as `PUT /limits/sum`, with a body as JSON. Returns status and body of the answer. */
-    async ask(line: string, body?: unknown, headers: Record<string, string> = {}) {
-      const [method = '', path = ''] = line.split(' ');
-      const text = body === undefined ? null : JSON.stringify(body);
-      const answer = await request(url + path, { method, body: text, headers });
-      return [answer.status, answer.body] as const;
-    },
+    ask,
     /** Returns a task as `GET /tasks/:id` shows it. */
     find: async (id: string) => (await request(`${tasksUrl}/${id}`)).body,
     /** Takes the waiting messages from the queue, in order. */
