@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { keepPrices, type PriceHistory, priceHistory } from '../../main/ticker/prices.ts';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { request } from '../support/program.ts';
@@ -80,15 +80,6 @@ describe('GET /prices/history', () => {
     expect((await get(`?token=${await shared().token()}`, {})).status).to.equal(200);
     for (const headers of [{}, bearer('v3.local.x')])
       expect(await get('', headers)).to.deep.include({ status: 401, body: { error: 'authentication required' } });
-  });
-
-  it('refuses a token whose scope is empty', async () => {
-    const { url, apiKey } = await startTickerBundle({ policies: await temporaryFolder() });
-    const exchange = await request(`${url}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key: apiKey }) });
-    for (const path of ['prices/history', 'ws/ticker']) {
-      const { status, body } = await request(`${url}/${path}`, { headers: bearer(exchange.body.token) });
-      expect([status, body]).to.deep.equal([403, { error: 'action not allowed' }]);
-    }
   });
 });
 

@@ -30,10 +30,10 @@ export function itIsATokenStore(
     }
   });
 
-  it('removes expired tokens, and revoked ones at once, and reports each once', async () => {
+  it('removes expired tokens, also those put last, and revoked ones at once, and reports each once', async () => {
     const { store, removed, put } = await create();
-    for (const id of ['a', 'b']) await put(id, { lifetimeMs: 60_000 });
     for (const id of ['c', 'd']) await put(id);
+    for (const id of ['a', 'b']) await put(id, { lifetimeMs: 60_000 });
     for (const id of ['c', 'c', 'unknown']) await store.revoke(id);
     expect([store.has('c'), await store.find('c'), store.size]).to.deep.equal([false, false, 3]);
     clock.advance(59_999);
@@ -41,6 +41,8 @@ export function itIsATokenStore(
     clock.advance(1);
     expect(removed.slice(1)).to.deep.equal(['a', 'b'].map((id) => [id, 'token expired']));
     expect([await store.find('a'), await store.find('d'), store.size]).to.deep.equal([false, true, 1]);
+    clock.advance(HOUR_MS);
+    expect(removed.at(-1)).to.deep.equal(['d', 'token expired']);
   });
 
   it('takes no more than its bound, keeps what it has, and still revokes', async () => {

@@ -1,38 +1,16 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import {
-  keepTokens,
-  MemoryTokenStore,
-  type MemoryTokenStoreOptions,
-  takeTokens,
-} from '../../main/ticker/token-store.ts';
+import { keepTokens, MemoryTokenStore, takeTokens } from '../../main/ticker/token-store.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
-import { ManualClock } from '../support/manual-clock.ts';
 import { itIsATokenStore } from './token-store-conformance.ts';
 
-function create(options: MemoryTokenStoreOptions): MemoryTokenStore {
-  const store = new MemoryTokenStore(options);
-  afterTest(() => store.close());
-  return store;
-}
-
 describe('the token store in memory', () => {
-  itIsATokenStore(async (options) => create(options));
-});
-
-describe('the token store in memory, as time goes by', () => {
-  it('removes each token at its end, also one that expires before those that were put earlier, as a cache of another store has them', () => {
-    const clock = new ManualClock();
-    const store = create({ clock });
-    store.put({ id: 'late', keyId: 'k', expiresAt: clock.now() + 3000 });
-    store.put({ id: 'early', keyId: 'k', expiresAt: clock.now() + 1000 });
-    store.put({ id: 'last', keyId: 'k', expiresAt: clock.now() + 9000 });
-    clock.advance(1000);
-    expect(store.records().map(({ id }) => id)).to.deep.equal(['late', 'last']);
-    clock.advance(2000);
-    expect(store.records().map(({ id }) => id)).to.deep.equal(['last']);
+  itIsATokenStore(async (options) => {
+    const store = new MemoryTokenStore(options);
+    afterTest(() => store.close());
+    return store;
   });
 });
 
