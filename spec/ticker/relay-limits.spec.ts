@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { WebSocket } from 'ws';
@@ -61,16 +60,15 @@ describe('a client that sends too much', () => {
 
   it('is closed, and nothing else is, if more packets follow an invalid close frame', async () => {
     const bundle = await startTickerBundle();
-    const other = await bundle.join();
-    const before = new Set(bundle.sockets);
     const raw = await bundle.joinRaw();
-    const [server] = [...(bundle.sockets as Set<Socket>)].filter((socket) => !before.has(socket));
+    const other = await bundle.join();
+    const server = bundle.firstSocket();
     // A message, a close frame with an invalid code, and an unfinished frame, in packets that arrive in one turn.
     const frames = Buffer.from(
       '82800102030401840102030460636265' + '8883010203046061618a' + '850102030460fd62626260',
       'hex',
     );
-    for (let at = 0; at < frames.length; at += 7) server?.emit('data', frames.subarray(at, at + 7));
+    for (let at = 0; at < frames.length; at += 7) server.emit('data', frames.subarray(at, at + 7));
     await raw.ended;
     other.socket.send(PING);
     expect(await other.nextOf('pong')).to.deep.equal({ type: 'pong' });
@@ -80,8 +78,7 @@ describe('a client that sends too much', () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     const bundle = await startTickerBundle({ limits: { maxMessagesPerSecond: 1 } });
     const raw = await bundle.joinRaw();
-    const [server] = bundle.sockets as Set<Socket>;
-    const end = mock.method(server as Socket, 'end');
+    const end = mock.method(bundle.firstSocket(), 'end');
     raw.socket.allowHalfOpen = true;
     raw.socket.write(Buffer.concat(Array(1000).fill(Buffer.from([0x89, 0x80, 0, 0, 0, 0]))));
     // The client's side is closed only after the server has read the whole packet.
@@ -108,8 +105,7 @@ describe('a client that sends too much', () => {
   it('in tiny packets is closed with 1008', async () => {
     const bundle = await startTickerBundle();
     const raw = await bundle.joinRaw();
-    const [server] = bundle.sockets;
-    if (server === undefined) throw new Error('not connected');
+    const server = bundle.firstSocket();
     raw.socket.setNoDelay().write(Buffer.from([0x81, 0xfe, 0x0f, 0xff, 0, 0, 0, 0]));
     for (let piece = 0; piece < 100 && !raw.socket.readableEnded; piece++) {
       const read = server.bytesRead;
