@@ -6,6 +6,7 @@ import { post, type RunningServices, untilAnswer, untilTask } from '../support/p
 import { randomFrom } from '../support/seed.ts';
 import { describeWithPostgres } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
+import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { startCluster } from './cluster.ts';
 
@@ -47,8 +48,7 @@ describeWithPostgres('nodes whose server or connections fail', () => {
     await postgres.start();
     for (const node of [one, other]) {
       const { body } = await untilSubmitted(node);
-      const task = await untilTask(other.tasks, body.id);
-      expect(task.result).to.equal('{"output":3}');
+      expect((await untilTask(other.tasks, body.id)).result).to.equal('{"output":3}');
     }
     await untilTask(other.tasks, before.body.id);
     expect(client.socket.readyState).to.equal(client.socket.OPEN);
@@ -90,4 +90,72 @@ describeWithPostgres('nodes whose server or connections fail', () => {
       await untilAnswer(`${lost.admin}/readyz`, ({ status }) => status === 200);
     });
   }
+});
+
+describeWithPostgres('nodes whose clocks differ by half a minute', () => {
+  for (const [where, ...shifts] of [
+    ['ahead', 30_000, 0],
+    ['behind', 0, 30_000],
+  ] as const) {
+    it(`know the same tokens, send the same ticks, and share tasks if that which makes the ticks is ${where}`, async () => {
+      const cluster = await startCluster();
+      const start = (shift: number) =>
+        cluster.node({
+          nodeOptions: ['--import', new URL('clock-shift.ts', import.meta.url).href],
+          env: { CLOCK_SHIFT_MS: String(shift) },
+        });
+      const [maker, other] = [await start(shifts[0]), await start(shifts[1])];
+      for (const [issuer, user] of [
+        [maker, other],
+        [other, maker],
+      ] as const) {
+        const client = await connect(user.stream, { token: await issuer.token() });
+        await client.nextOf('ticker');
+      }
+      const ticksOf = async (node: RunningServices) => {
+        const client = await connect(node.stream, { token: await node.token() });
+        const texts: string[] = [];
+        while (texts.length < 6) texts.push(JSON.stringify((await client.nextOf('ticker')).data));
+        return texts;
+      };
+      const [here, there] = await Promise.all([ticksOf(maker), ticksOf(other)]);
+      expect(here.filter((text) => there.includes(text)).length).to.be.at.least(3);
+      const { body } = await submit(maker);
+      expect((await untilTask(other.tasks, body.id)).result).to.equal('{"output":3}');
+    });
+  }
+});
+
+describeWithPostgres('nodes that are restarted one after the other under load', () => {
+  it('lose nothing and fail no request', async () => {
+    const cluster = await startCluster();
+    let running: readonly RunningServices[] = await Promise.all([cluster.node(), cluster.node()]);
+    const ledger = new Ledger();
+    const random = randomFrom(20);
+    let over = false;
+    const statuses = new Set<number | undefined>();
+    /** Pending requests by node. */
+    const open = new Map<RunningServices, number>();
+    const client = async () => {
+      for (let count = 0; !over; count++) {
+        const node = running[count % running.length] as RunningServices;
+        open.set(node, (open.get(node) ?? 0) + 1);
+        statuses.add(await ledger.submit(node.tasks, random));
+        open.set(node, (open.get(node) ?? 0) - 1);
+      }
+    };
+    const load = Promise.all(Array.from({ length: 4 }, client));
+    for (const old of running) {
+      await ledger.grows(200);
+      const fresh = await cluster.node();
+      // Like a proxy: first stop sending requests to the old node, then stop the node.
+      running = [...running.filter((node) => node !== old), fresh];
+      await until(() => !open.get(old));
+      expect((await old.end()).code).to.equal(0);
+    }
+    over = true;
+    await load;
+    expect([...statuses]).to.deep.equal([202]);
+    await ledger.accountedFor((running[0] as RunningServices).tasks);
+  });
 });
