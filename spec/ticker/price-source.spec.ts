@@ -20,13 +20,8 @@ async function startWith(code: string, feed?: TickFeed) {
     folder,
     /** Waits for a tick whose prices fit, from now on. */
     async tickWith(fits: (prices: number[]) => boolean) {
-      let seen = started.ticks.length;
-      await until(() =>
-        started.ticks.slice(seen).some(({ message }) => {
-          seen += 1;
-          return fits([...pricesOf(message).values()]);
-        }),
-      );
+      const seen = started.ticks.length;
+      await until(() => started.ticks.slice(seen).some(({ message }) => fits([...pricesOf(message).values()])));
     },
   };
 }
@@ -37,9 +32,8 @@ describe('a module as the price source', () => {
       import { parentPort } from 'node:worker_threads';
       const frame = { topic: 'ws.send', type: 'text', data: '{}' };
       const messages = [
-        undefined, null, 1, 'text', [], {}, new Map(), { topic: undefined }, { topic: 'other' },
-        { to: 1, message: frame }, { to: [1], message: frame }, { to: '*', message: frame }, { to: '*', message: frame, due: NaN },
-        { to: '*', message: frame, due: 1, made: 1 }, { to: '*', message: frame, due: 1, made: { prices: [1], timestamp: 0.5 } }, { to: '*', message: { ...frame, data: 1 }, due: 1 }, { to: ['0'] },
+        undefined, null, 1, 'text', [], {}, new Map(), { topic: undefined }, { topic: 'other' }, { to: 1, message: frame },
+        { to: '*', message: frame, due: NaN }, { to: '*', message: frame, due: 1, made: { prices: [1], timestamp: 0.5 } },
       ];
       let last;
       export default {
