@@ -16,7 +16,6 @@ function start() {
   return {
     ...{ stream, sent, reader, receive },
     welcome: () => receive({ type: 'welcome', interval_ms: 1_000, symbols: SYMBOLS }),
-    gap: (from: number | null) => receive({ type: 'gap', from }),
     tick(epoch: number, seqs: readonly number[], symbols = SYMBOLS) {
       for (const seq of seqs) {
         const data = symbols.map((symbol) => ({ symbol, price: seq, timestamp: 0 }));
@@ -60,39 +59,18 @@ describe('the stream of the client', () => {
     expect(read()).to.equal('1/6 1/7 1/8 1/9 1/10');
   });
 
-  type Message = readonly [epoch: number, ...seqs: number[]] | { gap: number | null };
   for (const [title, messages, expected] of [
-    [
-      'gets each tick once if a tick becomes due before the answer, or nothing was missed',
-      [[1, 5, 6, 6, 7]],
-      '1/6 1/7',
-    ],
-    [
-      'counts the ticks of a gap as missed, and those that the service has skipped',
-      [[1, 20], { gap: 6 }, [1, 18, 19, 20, 23]],
-      '1/18+12 1/19 1/20 1/23+2',
-    ],
-    [
-      'does not know how many were missed if the epoch is unknown, whatever the numbers',
-      [[2, 6], { gap: null }, [2, 0, 1]],
-      '2/0+Infinity 2/1',
-    ],
-    ['never goes back within an epoch', [{ gap: null }, [1, 3, 4, 5, 6]], '1/6+Infinity'],
-    [
-      'continues in the epoch of another leader, which repeats no number',
-      [
-        [3, 9],
-        [1, 6],
-        [3, 7, 8],
-      ],
-      '1/6 3/7 3/8',
-    ],
-  ] as [string, Message[], string][]) {
+    ['gets each tick once if one comes before the answer, or nothing was missed', '1/5,6,6,7', '1/6 1/7'],
+    ['counts the ticks of a gap as missed, and skipped ones', '1/20 gap/6 1/18,19,20,23', '1/18+12 1/19 1/20 1/23+2'],
+    ['does not know how many were missed if the epoch is unknown', '2/6 gap/unknown 2/0,1', '2/0+Infinity 2/1'],
+    ['never goes back within an epoch', 'gap/unknown 1/3,4,5,6', '1/6+Infinity'],
+    ['continues in the epoch of another leader, which repeats no number', '3/9 1/6 3/7,8', '1/6 3/7 3/8'],
+  ] as const) {
     it(title, () => {
-      const { tick, gap, read } = resumed();
-      for (const message of messages) {
-        if ('gap' in message) gap(message.gap);
-        else tick(message[0], message.slice(1) as number[]);
+      const { tick, receive, read } = resumed();
+      for (const [epoch, numbers = ''] of messages.split(' ').map((message) => message.split('/'))) {
+        if (epoch !== 'gap') tick(Number(epoch), numbers.split(',').map(Number));
+        else receive({ type: 'gap', from: numbers === 'unknown' ? null : Number(numbers) });
       }
       expect(read()).to.equal(expected);
     });

@@ -25,13 +25,6 @@ async function expectReceived({ received }: Node, ...messages: BusMessage[]): Pr
   expect(received).to.deep.equal(messages);
 }
 
-/** Lets a node follow, and waits until another one knows. */
-async function follow(follower: Node, one: Node): Promise<void> {
-  follower.bus.follow(true);
-  follower.bus.send({ topic: 'ready' });
-  await until(() => one.received.length > 0);
-}
-
 const cancel = (id: string): BusMessage => ({ topic: 'cancel', id });
 const [READY, PAUSE]: [BusMessage, BusMessage] = [{ topic: 'ready' }, { topic: 'pause' }];
 
@@ -49,7 +42,9 @@ describeWithPostgres('the bus', () => {
     let shift = 0;
     const { one, other } = await openPair({ ...systemClock, now: () => systemClock.now() + shift });
     one.bus.send({ topic: 'event', event: accepted('unheard') });
-    await follow(other, one);
+    other.bus.follow(true);
+    other.bus.send(READY);
+    await expectReceived(one, READY);
     one.bus.send({ topic: 'event', event: accepted('heard') });
     await expectReceived(other, { topic: 'event', event: accepted('heard') });
     other.bus.follow(false);

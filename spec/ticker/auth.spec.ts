@@ -1,7 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { bearerToken } from '../../main/ticker/auth.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { openBeside } from '../support/migrated-folder.ts';
@@ -195,37 +194,5 @@ describe('the address of a client', () => {
       for (const [addresses, status] of requests)
         expect((await exchange(url, apiKey, { 'X-Forwarded-For': addresses })).status, addresses).to.equal(status);
     }
-  });
-});
-
-describe('the bearer token of a request', () => {
-  const tokenOf = (authorization?: string, protocols?: string, query = '') =>
-    bearerToken({ url: `/ws/ticker${query}`, headers: { authorization, 'sec-websocket-protocol': protocols } });
-
-  it('is in the header, in the subprotocol or in the query, in this order', () => {
-    const [protocols, query] = ['ticker.v1, bearer.from-protocol', '?token=from-query'];
-    expect(tokenOf('Bearer from-header', protocols, query)).to.equal('from-header');
-    expect(tokenOf(undefined, protocols, query)).to.equal('from-protocol');
-    expect(tokenOf(undefined, 'ticker.v1', query)).to.equal('from-query');
-    expect(tokenOf()).to.equal(undefined);
-    expect(bearerToken({ headers: {} })).to.equal(undefined);
-  });
-
-  it('has any case of the scheme and any number of spaces, and is none if the header is malformed', () => {
-    for (const header of ['Bearer abc', 'bearer abc', 'BEARER   abc', 'Bearer abc  '])
-      expect(tokenOf(header), header).to.equal('abc');
-    for (const header of ['', 'Bearer', 'Bearer ', 'abc', 'Basic abc', 'Bearer a b', 'Bearerabc', ' Bearer abc'])
-      expect(tokenOf(header, 'bearer.abc', '?token=abc'), header).to.equal(undefined);
-  });
-
-  it('is the first of several subprotocols, or of several parameters of the query', () => {
-    // After the arrow is the token, if there is one.
-    const offers = ['bearer.a,bearer.b -> a', '  bearer.a.b.c ,ticker.v1 -> a.b.c', 'bearer. -> ', '', ',', 'Bearer.a'];
-    for (const [offered, token] of [...offers, 'xbearer.a', 'bearer a'].map((each) => each.split(' -> ')))
-      expect(tokenOf(undefined, offered), offered).to.equal(token);
-    const queries = ['?token=a&token=b -> a', '?x=y&token=v3.local.a-b_c -> v3.local.a-b_c', '?token=a%2Eb -> a.b'];
-    const odd = ['?token=% -> %', '?token= -> ', '?token -> ', '?Token=a', '?', '/token=a'];
-    for (const [query, token] of [...queries, ...odd].map((each) => each.split(' -> ')))
-      expect(tokenOf(undefined, undefined, query), query).to.equal(token);
   });
 });

@@ -31,7 +31,13 @@ const plain =
     'Connection: close',
   ];
 const to = (path: string) => () => handshake(path);
-const bearing = (authorization: string) => lacking('Authorization', `Authorization: ${authorization}`);
+
+/** A handshake to the path with a query, and with the values of two headers if they are given. */
+const bearing = (query: string, authorization?: string, protocols?: string) => [
+  ...handshake(`/ws/ticker${query}`),
+  ...(authorization === undefined ? [] : [`Authorization: ${authorization}`]),
+  ...(protocols === undefined ? [] : [`Sec-WebSocket-Protocol: ${protocols}`]),
+];
 
 const malformed = [
   lacking('Sec-WebSocket-Key'),
@@ -41,11 +47,9 @@ const malformed = [
   ...['a b', 'a,a', ''].map((protocols) => lacking('no header', `Sec-WebSocket-Protocol: ${protocols}`)),
 ];
 const unauthorized = [
-  ...[to('/ws/ticker'), to('/ws/ticker?token=x'), bearing('Bearer '), bearing('Bearer x'), bearing('Basic x')],
-  ...['ticker.v1', 'ticker.v1, bearer.x'].map((name) => lacking('Authorization', `Sec-WebSocket-Protocol: ${name}`)),
+  ...[to('/ws/ticker'), plain('GET', '/ws/ticker', false)],
   (good: string[]) => good.map((line) => (line.startsWith('Authorization') ? line.slice(0, -1) : line)),
   (good: string[]) => good.map((line) => (line.startsWith('Authorization') ? `${line}.Zm9vdGVy` : line)),
-  plain('GET', '/ws/ticker', false),
 ];
 const posted = [
   (good: string[]) => ['POST /ws/ticker HTTP/1.1', ...good.slice(1), 'Connection: close', 'Content-Length: 0'],
@@ -132,21 +136,41 @@ describe('a handshake', () => {
     expect(handlers.size).to.equal(10);
   });
 
-  it('may bear the token as a subprotocol, which is never selected, and name WebSocket in any case', async () => {
-    const bundle = shared();
-    const bearer = `bearer.${await bundle.token()}`;
-    for (const protocols of [
-      ['ticker.v1', bearer],
-      [bearer, 'other', 'ticker.v1'],
-    ])
-      expect((await connect(bundle.stream, { protocols })).socket.protocol).to.equal('ticker.v1');
-    for (const offered of [bearer, `${bearer}, other`]) {
-      const lines = lacking('Upgrade', 'upgrade: WebSocket', `Sec-WebSocket-Protocol: ${offered}`)(handshake());
-      const response = await (await connectRaw(bundle.listener.port, ...lines)).until(/\r\n\r\n/);
-      expect(response)
-        .to.match(/^HTTP\/1.1 101 /)
-        .and.not.match(/sec-websocket-protocol/i);
+  it('may bear the token in the header, in a subprotocol, which is never selected, or in the query, in this order', async () => {
+    const { stream, listener, token } = shared();
+    const good = await token();
+    const [bearer, query] = [`bearer.${good}`, `?token=${good}`];
+    const headers = [`Bearer ${good}`, `bearer ${good}`, `BEARER   ${good}`, `Bearer ${good}  `];
+    const badHeaders = [
+      '',
+      'Bearer',
+      'Bearer ',
+      good,
+      `Basic ${good}`,
+      `Bearer ${good} x`,
+      `Bearer${good}`,
+      'Bearer x',
+    ];
+    const offers = [bearer, `${bearer}, other`, `  ${bearer} ,bearer.x`];
+    const badOffers = ['bearer.x', `bearer.x, ${bearer}`, `Bearer.${good}`, `x${bearer}`];
+    const queries = [query, `${query}&token=x`, `?x=y&token=${good}`, query.replace('.', '%2E')];
+    const badQueries = ['?token=%', '?token=', '?token', `?token=x&token=${good}`, `?Token=${good}`, `?x/token=${good}`];
+    for (const [status, requests] of [
+      [101, headers.map((header) => bearing('?token=x', header, 'bearer.x'))],
+      [401, badHeaders.map((header) => bearing(query, header, bearer))],
+      [101, offers.map((offer) => bearing('?token=x', undefined, offer))],
+      [401, badOffers.map((offer) => bearing('', undefined, offer))],
+      [101, queries.map((each) => bearing(each, undefined, 'ticker.v1'))],
+      [401, badQueries.map((each) => bearing(each))],
+    ] as const) {
+      for (const lines of requests) {
+        const response = await (await connectRaw(listener.port, ...lines)).until(/\r\n\r\n/);
+        expect(parseResponse(response).status, lines.join('\n')).to.equal(status);
+        if (!lines.includes('Sec-WebSocket-Protocol: ticker.v1')) expect(response).to.not.match(/websocket-protocol/i);
+      }
     }
+    const { socket } = await connect(stream, { protocols: [bearer, 'other', 'ticker.v1'] });
+    expect(socket.protocol).to.equal('ticker.v1');
   });
 
   it('or a request that is no valid one is answered as plain HTTP, ends the connection, and leaves no handler', async () => {

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { Price } from '../../www/client/tick-stream.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { connect, type StreamClient, type StreamMessage } from '../support/websocket.ts';
 
@@ -60,7 +61,7 @@ describe('a client of ticker.v2', () => {
     for (const symbols of [repeated, [], ['ETH-USD'], undefined]) {
       const chosen = SYMBOLS.filter((symbol) => symbols?.includes(symbol) ?? true);
       client.send({ type: 'subscribe', symbols });
-      const names = ({ data }: StreamMessage) => data.map(({ symbol }: { symbol: string }) => symbol);
+      const names = ({ data }: StreamMessage) => data.map(({ symbol }: Price) => symbol);
       const newest = await client.next();
       tick();
       const next = await client.next();
@@ -174,18 +175,15 @@ describe('a client of ticker.v2 that resumes', () => {
     const { join, tick } = await start();
     tick(3);
     const client = await join();
-    const chosen = ({ seq, data }: StreamMessage) => [seq, data.map(({ symbol }: { symbol: string }) => symbol).join()];
+    const chosen = ({ seq, data }: StreamMessage) => [seq, ...data.map(({ symbol }: Price) => symbol)].join(' ');
     client.send({ type: 'resume', epoch: 1, seq: 3 });
     client.send({ type: 'subscribe', symbols: ['ETH-USD'] });
-    expect(chosen(await client.next())).to.deep.equal([3, 'ETH-USD']);
+    expect(chosen(await client.next())).to.equal('3 ETH-USD');
     client.send({ type: 'resume', epoch: 1, seq: 1 });
     client.send({ type: 'subscribe', symbols: ['BTC-USD'] });
-    expect((await read(client, 2)).map(chosen)).to.deep.equal([
-      [2, 'BTC-USD'],
-      [3, 'BTC-USD'],
-    ]);
+    expect((await read(client, 2)).map(chosen)).to.deep.equal(['2 BTC-USD', '3 BTC-USD']);
     tick();
-    expect(chosen(await client.next())).to.deep.equal([4, 'BTC-USD']);
+    expect(chosen(await client.next())).to.equal('4 BTC-USD');
   });
 
   it('is told exactly how many ticks are left out, whether it reads slowly, or the node misses or only keeps some', async () => {
