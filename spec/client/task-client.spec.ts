@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { TaskCancelledError, TaskClient, UnreachableError } from '../../www/client.ts';
+import { errorOf } from '../store/stage.ts';
 import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
@@ -16,11 +17,7 @@ function clientOf(url: string, credentials?: ConstructorParameters<typeof TaskCl
   return client;
 }
 
-const thrown = (promise: Promise<unknown>): Promise<Error> =>
-  promise.then(
-    () => new Error('nothing was thrown'),
-    (error) => error,
-  );
+const thrown = (promise: Promise<unknown>) => errorOf(() => promise);
 
 describe('the client of the task queue', () => {
   const running = onceForSuite(() => startServices({ env: { TASK_HANDLERS, TASK_CONCURRENCY: '4' } }));

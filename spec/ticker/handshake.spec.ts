@@ -151,10 +151,10 @@ describe('a handshake', () => {
       `Bearer${good}`,
       'Bearer x',
     ];
-    const offers = [bearer, `${bearer}, other`, `  ${bearer} ,bearer.x`];
-    const badOffers = ['bearer.x', `bearer.x, ${bearer}`, `Bearer.${good}`, `x${bearer}`];
+    const offers = [bearer, `${bearer}, other`, `  ${bearer} ,bearer.x`, `xbearer.x, ${bearer}`];
+    const badOffers = ['bearer.x', `bearer.x, ${bearer}`, `Bearer.${good}`];
     const queries = [query, `${query}&token=x`, `?x=y&token=${good}`, query.replace('.', '%2E')];
-    const badQueries = ['?token=%', '?token=', '?token', `?token=x&token=${good}`, `?Token=${good}`, `?x/token=${good}`];
+    const badQueries = ['?token=%', '?token', `?token=x&token=${good}`, `?Token=${good}`, `?x/token=${good}`];
     for (const [status, requests] of [
       [101, headers.map((header) => bearing('?token=x', header, 'bearer.x'))],
       [401, badHeaders.map((header) => bearing(query, header, bearer))],

@@ -1,4 +1,6 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { mock } from 'node:test';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
@@ -7,11 +9,13 @@ import { ClaimValidationError, type ConsumeOptions, InvalidTokenError, LocalProt
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import type { Policy, Scope } from '../../main/ticker/policy.ts';
 import { LocalKey, protocol } from '../../main/ticker/sync-paseto.ts';
-import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
+import { keepTokens, MemoryTokenStore, takeTokens } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
 import { anyCharacter } from '../support/any-character.ts';
-import { afterTest } from '../support/cleanup.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
+import { itIsATokenStore } from './token-store-conformance.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
 const scope: Scope = [{ name: 'user', group: 'user', actions: '*', resources: ['handler'], effect: 'allow' }];
@@ -205,5 +209,31 @@ describe('synchronous PASETO v3.local', () => {
   it('does not show the key', () => {
     const shown = inspect(key, { depth: 10, showHidden: true }) + JSON.stringify(key);
     expect(shown).to.not.match(/1,\s*2,\s*3|0102/);
+  });
+});
+
+describe('the token store in memory', () => {
+  itIsATokenStore(async (options) => {
+    const store = new MemoryTokenStore(options);
+    afterTest(() => store.close());
+    return store;
+  });
+});
+
+describe('the file with the tokens of the last run', () => {
+  it('has no tokens if it is damaged, and is deleted; it is not written in the place of a folder; both are logged', async () => {
+    const { log, lines } = captureLog();
+    const file = join(await temporaryFolder(), 'tokens.json');
+    for (const content of ['{"records": [{"id"', '{}', '"text"', '{"key": 5, "records": []}']) {
+      writeFileSync(file, content);
+      expect(takeTokens(file, log), content).to.deep.equal({ records: [] });
+      expect(lines.pop()?.msg).to.equal('the tokens of the last run cannot be used: users must sign in again');
+      expect(existsSync(file)).to.equal(false);
+    }
+    expect([takeTokens(file, log), lines]).to.deep.equal([{ records: [] }, []]);
+    mkdirSync(file);
+    keepTokens(file, { records: [{ id: 'a', keyId: 'k', expiresAt: 1 }] }, log);
+    const message = 'the tokens cannot be kept: users must sign in again after the next start';
+    expect(lines.map(({ msg }) => msg)).to.deep.equal([message]);
   });
 });
