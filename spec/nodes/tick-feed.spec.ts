@@ -5,7 +5,7 @@ import { CHANNEL, type Query } from '../../db/postgres/database.ts';
 import type { Bus } from '../../main/nodes/bus.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import type { LifecycleMessage } from '../../main/ticker/pid-registry.ts';
-import type { Tick, TickerOptions } from '../../main/ticker/ticker.ts';
+import type { TickerOptions } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -106,14 +106,8 @@ describeWithPostgres('the tickers of many nodes', () => {
     const schema = await migratedSchema();
     const [last] = (await startNodes(schema, 1)) as [Node];
     await last.stop();
-    const { bus, log } = await openBus(schema.url);
-    const feed = await new NodeTickFeed({ ...SETTINGS, bus, log }).open();
-    afterTest(() => feed.close());
-    const told: unknown[] = [];
-    const onTick = (tick: Tick) => void told.push(tick);
-    feed.follow({ onTick, onPrices: ({ symbols, prices }) => told.push({ symbols, prices }) });
-    const prices = [...pricesIn(last.texts().at(-1) ?? '').values()];
-    expect(told).to.deep.equal([{ symbols: 'BTC-USD,ETH-USD,SOL-USD', prices }]);
+    const { snapshot } = await startNode(schema);
+    expect(textOf(snapshot)).to.equal(last.texts().at(-1));
   });
 
   for (const fault of ['the connection of the leader is cut', 'the thread of the leader hangs'])

@@ -15,7 +15,7 @@ import {
 } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
-import { connect, type StreamClient } from '../support/websocket.ts';
+import { connect } from '../support/websocket.ts';
 
 /** Lines of a handshake without a header, and with other lines at the end. */
 const lacking =
@@ -110,8 +110,6 @@ async function shakeHandsAtOnce(count: number, { listener, token }: TickerBundle
 const refuseHalfOpen = async ({ listener }: TickerBundle) =>
   (await connectHalfOpen(listener.port, ...handshake())).until(/authentication required/);
 
-const relayOf = ({ response }: StreamClient) => JSON.parse(response.headers['x-ws-relay'] as string);
-
 describe('a handshake', () => {
   const shared = onceForSuite(() => startTickerBundle());
 
@@ -124,7 +122,7 @@ describe('a handshake', () => {
       for (const client of [await connect(bundle.stream, { token }), await connect(bundle.stream, { token })]) {
         expect(client.response.statusCode).to.equal(101);
         expect(client.response.rawHeaders).to.include('X-WS-Relay');
-        const { metadata, target_pid, ...others } = relayOf(client);
+        const { metadata, target_pid, ...others } = JSON.parse(client.response.headers['x-ws-relay'] as string);
         expect(others).to.deep.equal({});
         expect(metadata).to.deep.equal({ user_id: userId, auth_time: Math.floor(metadata.auth_time) });
         expect(metadata.auth_time).to.be.within(before, Date.now() / 1000 + 1);
