@@ -125,8 +125,7 @@ describe('the client of the task queue', () => {
     ]);
     const results = Promise.all(tasks.map((task) => task.result()));
     await until(() => states.includes('live'));
-    before.child.kill('SIGKILL');
-    await before.exited;
+    await before.end('SIGKILL');
     const submitted = client.submit('sum', { numbers: [4] });
     const after = await startServices({ env: { ...env, TASKS_PORT: new URL(before.tasks).port } });
     await until(() => states.at(-1) === 'live');
@@ -143,8 +142,7 @@ describe('the client of the task queue', () => {
     const task = await client.submit('sum', {}, { delay: 600 });
     const end = thrown(task.result());
     await new Promise((resolve) => task.on('scheduled', resolve));
-    before.child.kill('SIGKILL');
-    await before.exited;
+    await before.end('SIGKILL');
     await startServices({ env: { TASKS_PORT: new URL(before.tasks).port } });
     expect(await end).to.include({ name: 'ServiceError', status: 404, message: 'task not found' });
   });

@@ -6,13 +6,7 @@ import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { request } from '../support/program.ts';
-import {
-  connectHalfOpen,
-  connectRaw,
-  handshake,
-  parseResponse,
-  type RawConnection,
-} from '../support/raw-connection.ts';
+import { connectHalfOpen, connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
@@ -251,21 +245,23 @@ describe('a handshake', () => {
     await bundle.empties();
   });
 
-  for (const [what, meanwhile] of Object.entries<(raw: RawConnection, bundle: TickerBundle) => unknown>({
-    'the relay is closed': (_, { relay }) => relay.close(Promise.resolve()),
-    'its client has half-closed': async ({ socket }, { firstSocket }) => {
-      const server = firstSocket();
-      socket.end();
+  type Gated = Awaited<ReturnType<typeof startGated>>;
+  for (const [what, meanwhile] of Object.entries<(gated: Gated) => unknown>({
+    'the relay is closed': ({ bundle }) => bundle.relay.close(Promise.resolve()),
+    'its client has half-closed': async ({ raw, bundle }) => {
+      const server = bundle.firstSocket();
+      raw.socket.end();
       await until(() => server.readableEnded || !server.readable);
     },
-    'its client is gone': async ({ socket }, { sockets }) => {
-      socket.resetAndDestroy();
-      await until(() => sockets.size === 0);
+    'its client is gone': async ({ raw, bundle }) => {
+      raw.socket.resetAndDestroy();
+      await until(() => bundle.sockets.size === 0);
     },
   })) {
     it(`is not completed if ${what} meanwhile, and leaves no handler and no socket`, async () => {
-      const { bundle, raw, open } = await startGated();
-      await meanwhile(raw, bundle);
+      const gated = await startGated();
+      const { bundle, raw, open } = gated;
+      await meanwhile(gated);
       open();
       expect(await raw.ended).to.equal('');
       // The handshake would go on within these turns.

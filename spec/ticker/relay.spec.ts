@@ -7,14 +7,7 @@ import { FINAL_CLOSE_CODES } from '../../www/client/errors.ts';
 import { Crowd } from '../load/crowd.ts';
 import { onceForSuite } from '../support/cleanup.ts';
 import { liveHeapBytes } from '../support/heap.ts';
-import {
-  connectHalfOpen,
-  connectRaw,
-  handshake,
-  head,
-  parseResponse,
-  type RawConnection,
-} from '../support/raw-connection.ts';
+import { connectHalfOpen, connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
 import { Recorder } from '../support/recorder.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
@@ -256,7 +249,7 @@ describe('a client that sends too much', () => {
 });
 
 /** Attempts a handshake. Returns its status. */
-async function attemptHandshake(bundle: TickerBundle): Promise<{ raw: RawConnection; status: number }> {
+async function attemptHandshake(bundle: TickerBundle) {
   const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
   const { status } = parseResponse(await raw.until(/\r\n\r\n/));
   return { raw, status };
@@ -298,7 +291,7 @@ describe('the connection slots of the relay', () => {
     expect((await attemptHandshake(bundle)).status).to.equal(503);
   });
 
-  const way: Record<string, (raw: RawConnection, bundle: TickerBundle) => unknown> = {
+  const way: Record<string, (raw: Awaited<ReturnType<typeof connectRaw>>, bundle: TickerBundle) => unknown> = {
     'closes it': ({ socket }) => socket.write(Buffer.from([0x88, 0x80, 0, 0, 0, 0])),
     'is gone': ({ socket }) => socket.destroy(),
     'resets it': ({ socket }) => socket.resetAndDestroy(),
