@@ -1,13 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import {
-  ClosedError,
-  ServiceError,
-  type Status,
-  type Tick,
-  TickerClient,
-  type TickerOptions,
-} from '../../www/client.ts';
+import { type Status, type Tick, TickerClient, type TickerOptions } from '../../www/client.ts';
 import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
@@ -29,10 +22,10 @@ async function next<Value>(iterator: AsyncIterator<Value>): Promise<Value> {
   return (await iterator.next()).value;
 }
 
-/** Reads prices until the client is refused. */
-async function refusal(client: TickerClient): Promise<Error> {
+/** Reads prices until that fails. Returns the error. */
+async function refusal(client: TickerClient, options?: Parameters<TickerClient['prices']>[0]) {
   try {
-    for await (const _ of client.prices());
+    for await (const _ of client.prices(options));
   } catch (error) {
     return error as Error;
   }
@@ -59,40 +52,34 @@ describe('the client of the ticker', () => {
     expect(await next(all)).to.have.length(3);
     await all.return();
     expect((await client.history({ seconds: 2 })).prices).to.have.keys(['BTC-USD', 'ETH-USD', 'SOL-USD']);
-    expect(await refusalOf(client, ['DOGE'])).to.match(/^unknown symbol DOGE: the service has [A-Z, -]+$/);
+    const { message } = await refusal(client, { symbols: ['DOGE'] });
+    expect(message).to.match(/^unknown symbol DOGE: the service has [A-Z, -]+$/);
     await slow.return();
     await until(() => client.status.state === 'stopped');
     expect(names()).to.match(/^connecting live( stopped connecting live)* stopped$/);
   });
 
-  async function refusalOf(client: TickerClient, symbols: string[]): Promise<string> {
-    return client
-      .prices({ symbols })
-      .next()
-      .then(String, ({ message }) => message);
-  }
-
   it('ends a wait for prices by the signal, and all by close', async () => {
     const { client } = clientOf('http://127.0.0.1:1', { apiKey: 'key' });
     const abort = new AbortController();
-    const waiting = client.prices({ signal: abort.signal }).next();
+    const waiting = refusal(client, { signal: abort.signal });
     const other = client.prices().next();
     abort.abort(new Error('enough'));
-    expect(await waiting.catch(({ message }) => message)).to.equal('enough');
+    expect(await waiting).to.include({ message: 'enough' });
     client.close();
     expect((await other).done).to.equal(true);
     expect(client.status).to.deep.equal({ state: 'stopped', reason: 'closed' });
   });
 
-  it('reconnects when a connection is cut in a frame, and says which error has refused others', async () => {
+  it('reconnects when a connection is cut, and says which error has refused others', async () => {
     const proxy = await faultyProxy(running().ticker);
     const { client, states, names } = clientOf(proxy.url, { apiKey: running().apiKey });
     proxy.fail('/auth/token', { status: 429, headers: { 'Retry-After': '1' } }, { status: 500 });
-    proxy.fail('/ws/ticker', 'cut in a frame');
     const startedAt = performance.now();
     const prices = client.prices();
     await next(prices);
     expect(performance.now() - startedAt).to.be.at.least(1000);
+    proxy.cut();
     while (names() !== 'connecting offline connecting offline connecting live offline connecting live') {
       await next(prices);
     }
@@ -162,20 +149,16 @@ describe('the client of the ticker', () => {
       [{ token: 'v3.local.none' }, 'authentication required'],
     ] as const) {
       const { client } = clientOf(ticker, options);
-      const error = await refusal(client);
-      expect(error).to.be.instanceOf(ServiceError);
-      expect(error.message).to.equal(text);
+      expect(await refusal(client)).to.include({ name: 'ServiceError', message: text });
       expect(client.status).to.deep.equal({ state: 'stopped', reason: text });
     }
-    const powerless = await startTickerBundle({ policies: await temporaryFolder() });
-    const { apiKey } = powerless;
-    expect((await refusal(clientOf(powerless.url, { apiKey }).client)).message).to.equal('action not allowed');
+    const { url, apiKey } = await startTickerBundle({ policies: await temporaryFolder() });
+    expect(await refusal(clientOf(url, { apiKey }).client)).to.include({ message: 'action not allowed' });
     const { client } = clientOf(ticker, { token: await token() });
     const revoked = refusal(client);
     await until(() => client.status.state === 'live');
     await client.revoke();
-    expect(await revoked).to.include({ code: 4001, message: 'token revoked' });
-    expect(await revoked).to.be.instanceOf(ClosedError);
+    expect(await revoked).to.include({ name: 'ClosedError', code: 4001, message: 'token revoked' });
   });
 
   it('stops if its token cannot be sent, and leaves no timer', async () => {
@@ -198,18 +181,10 @@ describe('the client of the ticker', () => {
     const { WebSocket } = globalThis;
     afterTest(() => Object.assign(globalThis, { WebSocket }));
     Object.assign(globalThis, { WebSocket: undefined });
-    expect(() => new TickerClient('http://127.0.0.1:1')).to.throw(
-      TypeError,
-      /^this runtime has no WebSocket: pass .*ws/,
-    );
+    const create = () => new TickerClient('http://127.0.0.1:1');
+    expect(create).to.throw(TypeError, /^this runtime has no WebSocket: pass .*ws/);
   });
 });
-
-async function readUntil(ticks: AsyncIterator<Tick>, isLast: (tick: Tick) => boolean): Promise<Tick[]> {
-  const read = [await next(ticks)];
-  while (!isLast(read.at(-1) as Tick)) read.push(await next(ticks));
-  return read;
-}
 
 const numbersFrom = (first: number, count: number) => Array.from({ length: count }, (_, index) => first + index);
 
@@ -233,15 +208,14 @@ describe('the ticks of the client', () => {
     client.on('tick', ({ seq }) => heard.push(seq));
     const ticks = client.ticks({ symbols: ['ETH-USD'] });
     const first = await next(ticks);
-    const slow = client.prices();
-    await slow.next();
     network.cut();
     const { size } = truth;
     await until(() => truth.size > size + 60);
     network.mend();
     client.wake();
     const end = [...truth.keys()].at(-1) ?? 0;
-    const read = [first, ...(await readUntil(ticks, ({ seq }) => seq >= end))];
+    const read = [first];
+    while ((read.at(-1)?.seq ?? 0) < end) read.push(await next(ticks));
     expect(read.map(({ seq }) => seq)).to.deep.equal(numbersFrom(first.seq, read.length));
     await until(() => truth.has(first.seq + read.length - 1));
     for (const { seq, prices, missed } of read) {
@@ -249,8 +223,6 @@ describe('the ticks of the client', () => {
       expect(prices).to.deep.equal(truth.get(seq)?.prices.filter(({ symbol }) => symbol === 'ETH-USD'));
     }
     expect(heard.slice(0, read.length)).to.deep.equal(numbersFrom(heard[0] ?? 0, read.length));
-    const newest = [...truth.keys()].at(-1) ?? 0;
-    expect((await slow.next()).value).to.deep.equal(truth.get(newest)?.prices);
   });
 
   it('tell a slow reader how many it has missed before the newest one', async () => {

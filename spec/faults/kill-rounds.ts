@@ -4,14 +4,7 @@ import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { Ledger } from '../support/ledger.ts';
 import { runOn } from '../support/migrated-folder.ts';
-import {
-  type HttpResponse,
-  post,
-  type RunningServices,
-  request,
-  startProgram,
-  startServices,
-} from '../support/program.ts';
+import { post, type RunningServices, request, startProgram, startServices } from '../support/program.ts';
 import { type Random, randomFrom, seedNote } from '../support/seed.ts';
 
 /** Longest time until the kill, from the start of the process and from the first request. */
@@ -66,7 +59,7 @@ class Answered {
 }
 
 /** Submits a task that is due in a day. */
-const schedule = (tasks: string, key: string): Promise<HttpResponse> =>
+const schedule = (tasks: string, key: string) =>
   request(`${tasks}/tasks`, {
     method: 'POST',
     headers: { 'Idempotency-Key': key },

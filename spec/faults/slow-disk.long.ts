@@ -17,7 +17,6 @@ const MAX_TICK_MS = 250;
 const MAX_HEALTH_MS = 500;
 const FLOOD_CLIENTS = 32;
 const OLD_ROWS = 60_000;
-const KEPT_ROWS = 1000;
 const LARGE_RESULTS = 50;
 /** A result of almost 1 MiB, the limit of an output. */
 const LARGE_BYTES = 1024 * 1024 - 100;
@@ -53,15 +52,9 @@ async function startOnSlowDisk() {
   add(...range(1, OLD_ROWS).map((arrival) => ({ arrival, createdAt: 1_700_000_000, bytes: 500 })));
   const disk = await slowDisk();
   const TASK_HANDLERS = await writeHandlers(`export default { large: () => 'x'.repeat(${LARGE_BYTES}) }`);
-  const env = {
-    DATA_DIR: dataDir,
-    QUEUE_DRIVER: 'sqlite',
-    TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`,
-    TASK_PREFETCH: '50',
-  };
-  const services = await startServices({
-    env: { ...env, ...disk, TASK_HANDLERS, TASK_UNKNOWN_ACTIONS: 'process', TASK_RETENTION_ROWS: `${KEPT_ROWS}` },
-  });
+  const env = { ...disk, DATA_DIR: dataDir, QUEUE_DRIVER: 'sqlite', TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}` };
+  const work = { TASK_HANDLERS, TASK_UNKNOWN_ACTIONS: 'process', TASK_PREFETCH: '50', TASK_RETENTION_ROWS: '1000' };
+  const services = await startServices({ env: { ...env, ...work } });
   const neighbours = startNeighbours();
   await neighbours.join(Number(new URL(services.ticker).port), await services.token());
   const { tasks, admin } = services;

@@ -1,13 +1,15 @@
 import { expect } from 'chai';
-import { onceForSuite } from '../support/cleanup.ts';
-import { untilIdle } from '../support/ledger.ts';
+import { afterTest, onceForSuite } from '../support/cleanup.ts';
+import { Ledger, untilIdle } from '../support/ledger.ts';
 import { post, type RunningServices, request, untilAnswer, untilTask } from '../support/program.ts';
+import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithPostgres } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
 import { startCluster } from './cluster.ts';
+import { expectSmoothPrices } from './parts.ts';
 
 /** Actions of the nodes. `run` reports progress, and ends once its signal is aborted. `later` asks for a late retry. */
 const HANDLERS = `
@@ -51,45 +53,6 @@ async function followBoth(node: RunningServices, other: RunningServices) {
     return isHeard;
   });
   return events;
-}
-
-async function expectSharedTask(one: RunningServices, other: RunningServices): Promise<void> {
-  const events = await followBoth(other, one);
-  const { status, body } = await request(`${one.tasks}/tasks`, {
-    method: 'POST',
-    headers: { Prefer: 'wait=20' },
-    body: '{"action":"uppercase","data":{"text":"wherever"}}',
-  });
-  expect({ status, result: body.result }).to.deep.equal({ status: 200, result: '{"output":"WHEREVER"}' });
-  expect((await request(`${other.tasks}/tasks/${body.id}`)).body).to.deep.equal(body);
-  const { attempts, waited_ms, ran_ms, history, ...row } = body;
-  expect((await request(`${other.tasks}/tasks`)).body.tasks).to.deep.include(row);
-  expect(history).to.have.length(attempts);
-  expect(history[0].node).to.match(/^[\da-f-]{36}$/);
-  const steps: unknown[] = [];
-  while (steps.length < 3) {
-    const step = await events.next();
-    if (step?.data.id === body.id) steps.push(step?.event);
-  }
-  // Events of the other node may arrive before those of this node.
-  expect(steps).to.have.members(['accepted', 'started', 'completed']);
-}
-
-/** Revokes a token on one node while a client uses it on the other node. */
-async function expectSharedTokens(one: RunningServices, other: RunningServices): Promise<void> {
-  expect(one.apiKey).to.equal(other.apiKey);
-  const token = await one.token();
-  const client = await connect(other.stream, { token });
-  await client.nextOf('welcome');
-  const headers = { Authorization: `Bearer ${token}` };
-  expect((await request(`${one.ticker}/auth/token`, { method: 'DELETE', headers })).status).to.equal(204);
-  expect((await client.closed).code).to.equal(4001);
-  expect(await connect(other.stream, { token }).catch((error) => error)).to.include({ status: 401 });
-}
-
-async function expectReady({ admin }: RunningServices): Promise<void> {
-  const { body } = await untilAnswer(`${admin}/readyz`, ({ status }) => status === 200);
-  expect(body.checks).to.include.keys('notifications', 'auth_database', 'tasks_database', 'ticker');
 }
 
 describeWithPostgres('two nodes', () => {
@@ -139,11 +102,41 @@ describeWithPostgres('two nodes', () => {
     expect((await cancel(runs, done)).status).to.equal(409);
   });
 
-  it('share API keys, tokens, and tasks with their events, and are ready', async () => {
+  it('know the same keys and tokens, of which one that is revoked on a node is closed on the other', async () => {
     const [one, other] = started();
-    await expectSharedTokens(one, other);
-    await expectSharedTask(one, other);
-    await expectReady(one);
+    expect(one.apiKey).to.equal(other.apiKey);
+    const token = await one.token();
+    const client = await connect(other.stream, { token });
+    await client.nextOf('welcome');
+    const headers = { Authorization: `Bearer ${token}` };
+    expect((await request(`${one.ticker}/auth/token`, { method: 'DELETE', headers })).status).to.equal(204);
+    expect((await client.closed).code).to.equal(4001);
+    expect(await connect(other.stream, { token }).catch((error) => error)).to.include({ status: 401 });
+  });
+
+  it('know all tasks with their events, and are ready', async () => {
+    const [one, other] = started();
+    const events = await followBoth(other, one);
+    const { status, body } = await request(`${one.tasks}/tasks`, {
+      method: 'POST',
+      headers: { Prefer: 'wait=20' },
+      body: '{"action":"uppercase","data":{"text":"wherever"}}',
+    });
+    expect({ status, result: body.result }).to.deep.equal({ status: 200, result: '{"output":"WHEREVER"}' });
+    expect((await request(`${other.tasks}/tasks/${body.id}`)).body).to.deep.equal(body);
+    const { attempts, waited_ms, ran_ms, history, ...row } = body;
+    expect((await request(`${other.tasks}/tasks`)).body.tasks).to.deep.include(row);
+    expect(history).to.have.length(attempts);
+    expect(history[0].node).to.match(/^[\da-f-]{36}$/);
+    const steps: unknown[] = [];
+    while (steps.length < 3) {
+      const step = await events.next();
+      if (step?.data.id === body.id) steps.push(step?.event);
+    }
+    // Events of the other node may arrive before those of this node.
+    expect(steps).to.have.members(['accepted', 'started', 'completed']);
+    const ready = await untilAnswer(`${one.admin}/readyz`, (answer) => answer.status === 200);
+    expect(ready.body.checks).to.include.keys('notifications', 'auth_database', 'tasks_database', 'ticker');
   });
 
   it('share the ports of one machine', async () => {
@@ -160,5 +153,59 @@ describeWithPostgres('two nodes', () => {
     const [here, there] = [await accepted(first), await accepted(second)];
     expect(here + there).to.equal(40);
     expect(Math.min(here, there)).to.be.greaterThan(0);
+  });
+});
+
+describeWithPostgres('two nodes under load', () => {
+  it(`whose leader stands still, and whose next leader is killed, settle every accepted task, and no second gets two prices ${seedNote}`, async () => {
+    const cluster = await startCluster();
+    // The first node to start becomes the leader.
+    const stands = await cluster.node();
+    const doomed = await cluster.node();
+    const token = await doomed.token();
+    const client = await connect(stands.stream, { token: await stands.token() });
+    const other = await connect(doomed.stream, { token });
+    /** Texts of the ticks of both clients by second. The first message to each client is a snapshot. */
+    const seen = new Map<number, Set<string>>();
+    for (const { socket } of [client, other])
+      socket.on('message', (message) => {
+        const text = message.toString();
+        const { type, data } = JSON.parse(text);
+        if (type === 'ticker') seen.set(data[0].timestamp, (seen.get(data[0].timestamp) ?? new Set()).add(text));
+      });
+    const grows = async (count: number, from = [...seen.keys()].at(-1) ?? 0) =>
+      until(() => [...seen.keys()].filter((second) => second > from).length >= count);
+    await grows(2);
+    seen.clear();
+    stands.child.kill('SIGSTOP');
+    afterTest(() => stands.child.kill('SIGCONT'));
+    await grows(2);
+    stands.child.kill('SIGCONT');
+    await doomed.logged(({ msg }) => msg.startsWith('this node is now the leader'));
+    await grows(2);
+    for (const [second, texts] of seen) expect([second, texts.size]).to.deep.equal([second, 1]);
+
+    seen.clear();
+    const ledger = new Ledger();
+    const stops = [doomed, stands].map((node, index) => ledger.flood(node.tasks, randomFrom(index)));
+    await ledger.grows(100);
+    doomed.child.kill('SIGKILL');
+    const killedAt = Date.now() / 1000;
+    await ledger.grows(50);
+    for (const stopped of stops) await stopped();
+    await ledger.accountedFor(stands.tasks);
+    // Ticks stamped more than a second after the kill cannot be those of the dead node.
+    await grows(3, killedAt + 1);
+    // The leader may have stored a tick that it did not send before it was killed.
+    expectSmoothPrices(
+      [...seen.values()].map(([text = '']) => text),
+      1,
+    );
+    const seconds = [...seen.keys()];
+    expect(seconds).to.deep.equal(seconds.toSorted((one, another) => one - another));
+    expect(client.socket.readyState).to.equal(client.socket.OPEN);
+    // The disconnected client reconnects to the other node with the same token.
+    await other.closed;
+    await (await connect(stands.stream, { token })).nextOf('ticker');
   });
 });

@@ -24,12 +24,6 @@ async function openNode(url: string, options: Partial<NodeTokenStoreOptions> = {
   return { bus, log, store, removed };
 }
 
-/** Opens the token stores of two nodes. */
-async function openPair(options: Partial<NodeTokenStoreOptions> = {}) {
-  const { url, sql } = await migratedSchema();
-  return { sql, one: await openNode(url, options), other: await openNode(url, options) };
-}
-
 /**
  * Opens a node's token store. The answers of slow queries are held until `goOn` is called; `held` is the number of
  * held answers.
@@ -62,8 +56,7 @@ function isTrusted(store: TokenStore): boolean {
   }
 }
 
-const inAnHour = () => systemClock.now() + 3_600_000;
-const token = (id: string, keyId = 'k') => ({ id, keyId, expiresAt: inAnHour() });
+const token = (id: string, keyId = 'k') => ({ id, keyId, expiresAt: systemClock.now() + 3_600_000 });
 
 describeWithPostgres('the token store in PostgreSQL', () => {
   itIsATokenStore(async (options) => (await openNode((await migratedSchema()).url, options)).store);
@@ -71,7 +64,8 @@ describeWithPostgres('the token store in PostgreSQL', () => {
 
 describeWithPostgres('the token stores of several nodes', () => {
   it('evict the oldest token of a key on all nodes, whichever node issued it', async () => {
-    const { one, other } = await openPair({ maxTokensPerKey: 2 });
+    const { url } = await migratedSchema();
+    const [one, other] = [await openNode(url, { maxTokensPerKey: 2 }), await openNode(url, { maxTokensPerKey: 2 })];
     await one.store.put(token('a'));
     await other.store.put(token('other', 'k2'));
     await other.store.put(token('b'));

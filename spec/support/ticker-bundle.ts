@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { ApiKeys } from '../../db/sqlite/api-keys.ts';
 import { Database } from '../../db/sqlite/database.ts';
@@ -139,6 +140,12 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
       const raw = await connectRaw(server.listener.port, ...handshake('/ws/ticker', await token()));
       await raw.until(/"welcome"[^}]*\}/);
       return raw;
+    },
+    /** Returns the server's socket of the client that was the first to connect. */
+    firstSocket(): Socket {
+      const [socket] = server.sockets;
+      if (socket === undefined) throw new Error('not connected');
+      return socket;
     },
     /** Waits until no client is left, and asserts that nothing is kept of any. */
     async empties(): Promise<void> {

@@ -1,6 +1,6 @@
 import { TICKER } from '../../main/ticker/connection-handler.ts';
 import { type LifecycleMessage, type Pid, PidRegistry } from '../../main/ticker/pid-registry.ts';
-import { Ticker, type TickerOptions } from '../../main/ticker/ticker.ts';
+import { Ticker, type TickerOptions, type TickFeed, type TickFollower } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import type { Price } from '../../www/client/tick-stream.ts';
@@ -79,4 +79,28 @@ export async function startTicker(options: Partial<TickerOptions> = {}) {
   const started = createTicker(options);
   await started.ticker.start();
   return started;
+}
+
+/** Creates the feed of a node whose lease the spec grants, and to which the spec sends ticks of another node. */
+export function fakeFeed() {
+  let follower: TickFollower | undefined;
+  const calls: unknown[] = [];
+  const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  const feed: TickFeed = {
+    lease,
+    isLeader: false,
+    follow(other) {
+      follower = other;
+    },
+    setLeaseWanted: (wanted) => calls.push(wanted),
+    publish: () => ({ epoch: 1, number: 1 }),
+    close: async () => void calls.push('closed'),
+  };
+  return {
+    feed,
+    calls,
+    grantLease: () => new Float64Array(lease).fill(Number.POSITIVE_INFINITY),
+    tick: (symbols = 'BTC-USD,ETH-USD,SOL-USD') =>
+      follower?.onTick({ epoch: 1, number: 1, symbols, prices: [1, 2, 3], timestamp: 1 }),
+  };
 }

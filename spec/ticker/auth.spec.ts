@@ -1,12 +1,14 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { bearerToken } from '../../main/ticker/auth.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { openBeside } from '../support/migrated-folder.ts';
 import { type HttpResponse, request } from '../support/program.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect } from '../support/websocket.ts';
 
 const ERROR = 50;
 
@@ -44,20 +46,17 @@ describe('POST /auth/token', () => {
 
   it('refuses bodies without a key that some record has, and reads user and role of the record', async () => {
     const bundle = await startTickerBundle();
-    const padded = (bytes: number) => `{"api_key":"${'x'.repeat(bytes - 14)}"}`;
-    const keyed = (keys: string[]) => keys.map((key) => JSON.stringify({ api_key: key }));
     const { apiKey } = bundle;
+    const padded = (bytes: number) => `{"api_key":"${'x'.repeat(bytes - 14)}"}`;
+    const keyed = (...keys: unknown[]) => keys.map((key) => JSON.stringify({ api_key: key }));
+    const wrongKeys = keyed('x', ` ${apiKey}`, apiKey.toUpperCase(), `${apiKey}\0`, "' OR 1=1 --", '%');
+    const noUtf8 = new Uint8Array(Buffer.from('{"api_key":"\xff\xfe"}', 'latin1'));
     const refused: [status: number, error: string, bodies: (string | Uint8Array<ArrayBuffer>)[]][] = [
       [400, 'invalid JSON', ['', ' ', '{', '{"api_key":"x"', "{'api_key':'x'}", 'api_key=x', 'undefined', 'NaN']],
-      [400, 'invalid JSON', [new Uint8Array(Buffer.from('{"api_key":"\xff\xfe"}', 'latin1'))]],
+      [400, 'invalid JSON', [noUtf8]],
       [400, 'api_key required', ['null', '[]', '["api_key"]', '"x"', '1', 'true', '{}', '{"API_KEY":"x"}']],
-      [
-        400,
-        'api_key required',
-        ['{"__proto__":"x"}', ...['""', 'null', '1', '[]', '{}'].map((key) => `{"api_key":${key}}`)],
-      ],
-      [401, 'invalid API key', keyed(['x', ` ${apiKey}`, apiKey.toUpperCase(), `${apiKey}\0`, "' OR 1=1 --", '%'])],
-      [401, 'invalid API key', [padded(4096)]],
+      [400, 'api_key required', ['{"__proto__":"x"}', ...keyed('', null, 1, [], {})]],
+      [401, 'invalid API key', [...wrongKeys, padded(4096)]],
       [413, 'request body too large', [padded(4097)]],
     ];
     for (const [status, error, bodies] of refused)
@@ -69,22 +68,16 @@ describe('POST /auth/token', () => {
   });
 
   describe('when something is out of order', () => {
-    const file = ({ dataDir }: TickerBundle) => join(dataDir, 'auth.db');
+    const removeFile = ({ dataDir }: TickerBundle) => rm(join(dataDir, 'auth.db'));
+    const replaceFile = async (bundle: TickerBundle) => {
+      await removeFile(bundle);
+      await writeFile(join(bundle.dataDir, 'auth.db'), 'no database'.repeat(100));
+    };
+    const dropTable = ({ dataDir }: TickerBundle) => openBeside(dataDir, 'auth.db').exec('DROP TABLE api_keys');
     const faults: Record<string, [error: string, logged: number, fault: (bundle: TickerBundle) => unknown]> = {
-      'its database file is gone': ['database unavailable', 1, (bundle) => rm(file(bundle))],
-      'its database file is no database': [
-        'database unavailable',
-        1,
-        async (bundle) => {
-          await rm(file(bundle));
-          await writeFile(file(bundle), 'no database'.repeat(100));
-        },
-      ],
-      'the table is missing': [
-        'lookup failed',
-        1,
-        ({ dataDir }) => openBeside(dataDir, 'auth.db').exec('DROP TABLE api_keys'),
-      ],
+      'its database file is gone': ['database unavailable', 1, removeFile],
+      'its database file is no database': ['database unavailable', 1, replaceFile],
+      'the table is missing': ['lookup failed', 1, dropTable],
       'the token store is closed': ['token store unavailable', 1, ({ tokens }) => tokens.store.close()],
       'the token store is full': ['token creation failed', 0, ({ url, apiKey }) => exchange(url, apiKey)],
     };
@@ -98,7 +91,7 @@ describe('POST /auth/token', () => {
       });
     }
 
-    it('issues tokens with the policy that it read at its start, or with an empty scope and a line in the log if it could read none', async () => {
+    it('issues tokens with the policy that it read at its start, or with an empty scope, which allows nothing, and a line in the log if it could read none', async () => {
       const policy = { name: 'own', group: 'user', actions: ['read'], resources: '*', effect: 'allow' };
       for (const [text, scope, message] of [
         [JSON.stringify(policy), [policy], undefined],
@@ -112,6 +105,9 @@ describe('POST /auth/token', () => {
         const { status, body } = await exchange(bundle.url, bundle.apiKey);
         expect(status).to.equal(200);
         expect((await bundle.tokens.verify(body.token))?.scope).to.deep.equal(scope);
+        const headers = { Authorization: `Bearer ${body.token}` };
+        for (const path of ['prices/history', 'ws/ticker'])
+          if (message) expectError(await request(`${bundle.url}/${path}`, { headers }), 403, 'action not allowed');
         const line = bundle.lines.find(({ role }) => role === 'user');
         if (message === undefined) expect(line).to.equal(undefined);
         else expect(line?.msg).to.match(message);
@@ -121,29 +117,69 @@ describe('POST /auth/token', () => {
 });
 
 describe('POST /auth/token, too often', () => {
-  it('is refused with 429 and the seconds to wait, whether the key is right or not', async () => {
-    const { url, apiKey } = await startTickerBundle({ perMinute: 3 });
+  it('is refused with 429 and the seconds to wait, whether the key is right or not, before the body is there', async () => {
+    const { url, listener, apiKey } = await startTickerBundle({ perMinute: 3 });
     const startedAt = performance.now();
+    for (let i = 0; i < 4; i++) await request(url);
     expect((await exchange(url, apiKey)).status).to.equal(200);
     expect((await exchange(url, 'wrong')).status).to.equal(401);
     expect((await exchange(url, '')).status).to.equal(400);
     for (const key of [apiKey, 'wrong']) {
-      const { status, body, headers } = await exchange(url, key, { Origin: 'https://a.example' });
-      expect([status, body]).to.deep.equal([429, { error: 'too many requests' }]);
+      const response = await exchange(url, key, { Origin: 'https://a.example' });
+      expectError(response, 429, 'too many requests');
       const passed = Math.ceil((performance.now() - startedAt) / 1000);
-      expect(Number(headers.get('retry-after'))).to.be.within(20 - passed, 20);
-      expect(headers.get('access-control-allow-origin')).to.equal('*');
-      expect(headers.get('access-control-expose-headers'), 'for scripts of another origin').to.equal('Retry-After');
+      expect(Number(response.headers.get('retry-after'))).to.be.within(20 - passed, 20);
+      expect(response.headers.get('access-control-expose-headers'), 'for scripts').to.equal('Retry-After');
     }
-  });
-
-  it('is refused before the body is there, and counts no other requests', async () => {
-    const { listener, url, apiKey } = await startTickerBundle({ perMinute: 1 });
-    for (let i = 0; i < 3; i++) await request(url);
-    expect((await exchange(url, apiKey)).status).to.equal(200);
     const raw = await connectRaw(listener.port, 'POST /auth/token HTTP/1.1', 'Host: x', 'Content-Length: 100');
     expect(parseResponse(await raw.until(/\}\n$/)).status).to.equal(429);
   });
+});
+
+function revoke({ url }: Pick<TickerBundle, 'url'>, token?: string) {
+  const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+  return request(`${url}/auth/token`, { method: 'DELETE', headers });
+}
+
+describe('DELETE /auth/token', () => {
+  it('revokes the token that it bears, and closes the sockets of that token with a code of its own, and no other', async () => {
+    const bundle = await startTickerBundle({ intervalMs: 20 });
+    const token = await bundle.token();
+    const mine = [await connect(bundle.stream, { token }), await connect(bundle.stream, { token })];
+    const other = await bundle.join();
+    expect(bundle.handlersByToken.size).to.equal(2);
+    expect(await revoke(bundle, token)).to.deep.include({ status: 204, body: '' });
+    for (const client of mine) expect(await client.closed).to.deep.equal({ code: 4001, reason: 'token revoked' });
+    expect(await connect(bundle.stream, { token }).catch((error) => error)).to.include({ status: 401 });
+    for (let i = 0; i < 3; i++) await other.nextOf('ticker');
+    await until(() => bundle.relay.size === 1);
+    expect([bundle.handlersByToken.size, bundle.tokens.store.size]).to.deep.equal([1, 1]);
+    for (const bad of [undefined, 'nonsense', `${token}x`, token]) {
+      const response = await revoke(bundle, bad);
+      expectError(response, 401, 'authentication required');
+      expect(response.headers.get('www-authenticate')).to.equal('Bearer');
+    }
+  });
+});
+
+describe('a token that expires', () => {
+  for (const expiryCloses of [true, false]) {
+    it(`${expiryCloses ? 'closes its sockets with a code of its own where that is asked for' : 'leaves them open otherwise'}, and opens no more`, async () => {
+      const clock = new ManualClock();
+      const bundle = await startTickerBundle({ lifetimeSeconds: 1, expiryCloses, clock });
+      const token = await bundle.token();
+      const client = await connect(bundle.stream, { token });
+      clock.advance(1000);
+      if (expiryCloses) {
+        expect(await client.closed).to.deep.equal({ code: 4003, reason: 'token expired' });
+        await until(() => bundle.handlersByToken.size === 0);
+      } else {
+        client.socket.send('{"type":"ping"}');
+        await client.nextOf('pong');
+      }
+      expect(await connect(bundle.stream, { token }).catch((error) => error)).to.include({ status: 401 });
+    });
+  }
 });
 
 describe('the address of a client', () => {
@@ -158,37 +194,5 @@ describe('the address of a client', () => {
       for (const [addresses, status] of requests)
         expect((await exchange(url, apiKey, { 'X-Forwarded-For': addresses })).status, addresses).to.equal(status);
     }
-  });
-});
-
-describe('the bearer token of a request', () => {
-  const tokenOf = (authorization?: string, protocols?: string, query = '') =>
-    bearerToken({ url: `/ws/ticker${query}`, headers: { authorization, 'sec-websocket-protocol': protocols } });
-
-  it('is in the header, in the subprotocol or in the query, in this order', () => {
-    const [protocols, query] = ['ticker.v1, bearer.from-protocol', '?token=from-query'];
-    expect(tokenOf('Bearer from-header', protocols, query)).to.equal('from-header');
-    expect(tokenOf(undefined, protocols, query)).to.equal('from-protocol');
-    expect(tokenOf(undefined, 'ticker.v1', query)).to.equal('from-query');
-    expect(tokenOf()).to.equal(undefined);
-    expect(bearerToken({ headers: {} })).to.equal(undefined);
-  });
-
-  it('has any case of the scheme and any number of spaces, and is none if the header is malformed', () => {
-    for (const header of ['Bearer abc', 'bearer abc', 'BEARER   abc', 'Bearer abc  '])
-      expect(tokenOf(header), header).to.equal('abc');
-    for (const header of ['', 'Bearer', 'Bearer ', 'abc', 'Basic abc', 'Bearer a b', 'Bearerabc', ' Bearer abc'])
-      expect(tokenOf(header, 'bearer.abc', '?token=abc'), header).to.equal(undefined);
-  });
-
-  it('is the first of several subprotocols, or of several parameters of the query', () => {
-    // After the arrow is the token, if there is one.
-    const offers = ['bearer.a,bearer.b -> a', '  bearer.a.b.c ,ticker.v1 -> a.b.c', 'bearer. -> ', '', ',', 'Bearer.a'];
-    for (const [offered, token] of [...offers, 'xbearer.a', 'bearer a'].map((each) => each.split(' -> ')))
-      expect(tokenOf(undefined, offered), offered).to.equal(token);
-    const queries = ['?token=a&token=b -> a', '?x=y&token=v3.local.a-b_c -> v3.local.a-b_c', '?token=a%2Eb -> a.b'];
-    const odd = ['?token=% -> %', '?token= -> ', '?token -> ', '?Token=a', '?', '/token=a'];
-    for (const [query, token] of [...queries, ...odd].map((each) => each.split(' -> ')))
-      expect(tokenOf(undefined, undefined, query), query).to.equal(token);
   });
 });

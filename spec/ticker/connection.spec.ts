@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { ClientTimeouts } from '../../main/ticker/connection.ts';
 import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
-import { systemClock } from '../../workers/shared/clock.ts';
+import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import type { StreamClient } from '../support/websocket.ts';
@@ -13,16 +13,18 @@ const PING = '{"type":"ping"}';
 const PAD = 'x'.repeat(64 * 1024);
 const FOREVER = { slowMs: 3_600_000, pingMs: 3_600_000 };
 
+type JoinOptions = Partial<ClientTimeouts> & { autoPong?: boolean; clock?: Clock };
+
 /** Connects a client to the stream. Returns it with the server-side socket. */
-async function join(timeouts: Partial<ClientTimeouts> = {}, options: { autoPong?: boolean } = {}, clock = systemClock) {
+async function join({ autoPong = true, clock = systemClock, ...timeouts }: JoinOptions = {}) {
   // Timers are mocked, so the relay checks its clients only when the test advances them.
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   const limits = { timeouts: { ...FOREVER, ...timeouts }, maxMessagesPerSecond: 1e6 };
   const bundle = await startTickerBundle({ limits, clock });
-  const client = await bundle.join(options);
+  const client = await bundle.join({ autoPong });
   const subscribed = await bundle.ticker.next();
-  const [server] = bundle.sockets;
-  if (subscribed.topic !== 'subscribe' || server === undefined) throw new Error('not connected');
+  if (subscribed.topic !== 'subscribe') throw new Error('not subscribed');
+  const server = bundle.firstSocket();
   let n = 0;
   /** Sends the next tick. */
   const tick = () => {
@@ -64,8 +66,7 @@ describe('a client that reads too slowly', () => {
     client.socket.resume();
     const seen: number[] = [];
     while (seen.at(-1) !== newest) seen.push((await client.nextOf('ticker')).n);
-    expect(seen).to.deep.equal(seen.toSorted((a, b) => a - b));
-    expect(new Set(seen).size).to.equal(seen.length);
+    expect(seen).to.deep.equal([...new Set(seen)].sort((a, b) => a - b));
     expect(seen.filter((n) => n > filled)).to.deep.equal([newest]);
     // All ticks that the client did not receive count as skipped.
     expect(relay.metrics.framesSkipped).to.equal(newest - seen.length);
@@ -149,7 +150,7 @@ describe('a client that is pinged', () => {
     ['sends pongs without having read the ping', ({ socket }: StreamClient) => socket.pong(Buffer.alloc(8))],
   ] as const) {
     it(`is cut off when it does not answer, though it ${what}`, async () => {
-      const { client, server, ticker, pinged } = await join({ pingMs: 0 }, { autoPong: false });
+      const { client, server, ticker, pinged } = await join({ pingMs: 0, autoPong: false });
       await pinged();
       const read = server.bytesRead;
       send(client);
@@ -164,7 +165,7 @@ describe('a client that is pinged', () => {
   it('is not so before its time, even if the clock is set forward', async () => {
     let jumped = 0;
     const clock = { ...systemClock, now: () => systemClock.now() + jumped };
-    const { client } = await join({ pingMs: 60_000 }, {}, clock);
+    const { client } = await join({ pingMs: 60_000, clock });
     let pings = 0;
     client.socket.on('ping', () => pings++);
     jumped = 60_000;
@@ -179,19 +180,15 @@ describe('a client that is pinged', () => {
     const real = performance.now.bind(performance);
     let shift = 0;
     mock.method(performance, 'now', () => real() + shift);
-    const { client, server, fill, pinged } = await join({ pingMs }, { autoPong: false });
+    const { client, server, fill, pinged } = await join({ pingMs, autoPong: false });
     shift += pingMs;
     await pinged();
     await fill();
     shift += pingMs;
-    const checked = new Promise<void>((resolve) => {
-      server.once('drain', () => {
-        mock.timers.tick(1000);
-        resolve();
-      });
-    });
+    const drained = once(server, 'drain');
+    server.once('drain', () => mock.timers.tick(1000));
     client.socket.resume();
-    await checked;
+    await drained;
     expect(server.destroyed).to.equal(false);
   });
 });

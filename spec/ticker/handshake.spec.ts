@@ -6,22 +6,15 @@ import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { request } from '../support/program.ts';
-import {
-  connectHalfOpen,
-  connectRaw,
-  handshake,
-  parseResponse,
-  type RawConnection,
-} from '../support/raw-connection.ts';
+import { connectHalfOpen, connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
-import { connect, type StreamClient } from '../support/websocket.ts';
+import { connect } from '../support/websocket.ts';
 
 /** Lines of a handshake without a header, and with other lines at the end. */
 const lacking =
   (name: string, ...lines: string[]) =>
   (good: string[]) => [...good.filter((line) => !line.startsWith(name)), ...lines];
-const withLine = lacking.bind(undefined, 'no header');
 
 /** A plain request, with a valid token if `bears`. */
 const plain =
@@ -32,51 +25,41 @@ const plain =
     'Connection: close',
   ];
 const to = (path: string) => () => handshake(path);
-const bearing = (token: string) => lacking('Authorization', `Authorization: Bearer ${token}`);
 
-/** Refused handshakes by status and body, with a pattern of the headers. Each is the valid one, changed. */
-const refusals: [status: number, body: string | RegExp, headers: RegExp, changes: ((good: string[]) => string[])[]][] =
-  [
-    [
-      400,
-      '{"error":"invalid WebSocket handshake"}\n',
-      /\r\nSec-WebSocket-Version: 13/,
-      [
-        lacking('Sec-WebSocket-Key'),
-        ...['x', ''].map((key) => lacking('Sec-WebSocket-Key', `Sec-WebSocket-Key: ${key}`)),
-        lacking('Sec-WebSocket-Version'),
-        ...['7', 'x'].map((version) => lacking('Sec-WebSocket-Version', `Sec-WebSocket-Version: ${version}`)),
-        ...['a b', 'a,a', ''].map((protocols) => withLine(`Sec-WebSocket-Protocol: ${protocols}`)),
-      ],
-    ],
-    [
-      401,
-      '{"error":"authentication required"}\n',
-      /\r\nWWW-Authenticate: Bearer\r\n/i,
-      [
-        ...[to('/ws/ticker'), to('/ws/ticker?token=x'), bearing(''), bearing('x'), bearing('v3.local.AAAA')],
-        lacking('Authorization', 'Authorization: Basic x'),
-        ...['ticker.v1', 'ticker.v1, bearer.x'].map((offered) =>
-          lacking('Authorization', `Sec-WebSocket-Protocol: ${offered}`),
-        ),
-        (good) => good.map((line) => (line.startsWith('Authorization') ? line.slice(0, -1) : line)),
-        (good) => good.map((line) => (line.startsWith('Authorization') ? `${line}.Zm9vdGVy` : line)),
-        plain('GET', '/ws/ticker', false),
-      ],
-    ],
-    [
-      405,
-      '{"error":"method not allowed"}\n',
-      /\r\nAllow: GET\r\n/i,
-      [
-        (good) => ['POST /ws/ticker HTTP/1.1', ...good.slice(1), 'Connection: close', 'Content-Length: 0'],
-        ...['POST', 'PUT', 'PATCH', 'DELETE'].flatMap((method) => [plain(method), plain(method, '/ws/ticker', false)]),
-      ],
-    ],
-    [405, '{"error":"method not allowed"}\n', /\r\nAllow: POST, DELETE, OPTIONS\r\n/i, [to('/auth/token')]],
-    [426, '{"error":"upgrade required"}\n', /\r\nUpgrade: websocket\r\n/i, [plain('GET')]],
-    [200, /^<!doctype html>/i, /./, ['/', '/ws', '/ws/other', '/ws/ticker/', '/WS/Ticker'].map(to)],
-  ];
+/** A handshake to the path with a query, and with the values of two headers if they are given. */
+const bearing = (query: string, authorization?: string, protocols?: string) => [
+  ...handshake(`/ws/ticker${query}`),
+  ...(authorization === undefined ? [] : [`Authorization: ${authorization}`]),
+  ...(protocols === undefined ? [] : [`Sec-WebSocket-Protocol: ${protocols}`]),
+];
+
+const malformed = [
+  lacking('Sec-WebSocket-Key'),
+  ...['x', ''].map((key) => lacking('Sec-WebSocket-Key', `Sec-WebSocket-Key: ${key}`)),
+  lacking('Sec-WebSocket-Version'),
+  ...['7', 'x'].map((version) => lacking('Sec-WebSocket-Version', `Sec-WebSocket-Version: ${version}`)),
+  ...['a b', 'a,a', ''].map((protocols) => lacking('no header', `Sec-WebSocket-Protocol: ${protocols}`)),
+];
+const unauthorized = [
+  ...[to('/ws/ticker'), plain('GET', '/ws/ticker', false)],
+  (good: string[]) => good.map((line) => (line.startsWith('Authorization') ? line.slice(0, -1) : line)),
+  (good: string[]) => good.map((line) => (line.startsWith('Authorization') ? `${line}.Zm9vdGVy` : line)),
+];
+const posted = [
+  (good: string[]) => ['POST /ws/ticker HTTP/1.1', ...good.slice(1), 'Connection: close', 'Content-Length: 0'],
+  ...['POST', 'PUT', 'PATCH', 'DELETE'].flatMap((method) => [plain(method), plain(method, '/ws/ticker', false)]),
+];
+const otherPaths = ['/', '/ws', '/ws/other', '/ws/ticker/', '/WS/Ticker'].map(to);
+
+/** Refused handshakes by status and error, with a pattern of the headers. Each is the valid one, changed. */
+const refusals: [status: number, error: string, headers: RegExp, changes: ((good: string[]) => string[])[]][] = [
+  [400, 'invalid WebSocket handshake', /\r\nSec-WebSocket-Version: 13/, malformed],
+  [401, 'authentication required', /\r\nWWW-Authenticate: Bearer\r\n/i, unauthorized],
+  [405, 'method not allowed', /\r\nAllow: GET\r\n/i, posted],
+  [405, 'method not allowed', /\r\nAllow: POST, DELETE, OPTIONS\r\n/i, [to('/auth/token')]],
+  [426, 'upgrade required', /\r\nUpgrade: websocket\r\n/i, [plain('GET')]],
+  [200, '', /./, otherPaths],
+];
 
 type Check = (verify: () => Promise<Identity | undefined>, tokens: TickerBundle['tokens']) => unknown;
 
@@ -121,8 +104,6 @@ async function shakeHandsAtOnce(count: number, { listener, token }: TickerBundle
 const refuseHalfOpen = async ({ listener }: TickerBundle) =>
   (await connectHalfOpen(listener.port, ...handshake())).until(/authentication required/);
 
-const relayOf = ({ response }: StreamClient) => JSON.parse(response.headers['x-ws-relay'] as string);
-
 describe('a handshake', () => {
   const shared = onceForSuite(() => startTickerBundle());
 
@@ -135,7 +116,7 @@ describe('a handshake', () => {
       for (const client of [await connect(bundle.stream, { token }), await connect(bundle.stream, { token })]) {
         expect(client.response.statusCode).to.equal(101);
         expect(client.response.rawHeaders).to.include('X-WS-Relay');
-        const { metadata, target_pid, ...others } = relayOf(client);
+        const { metadata, target_pid, ...others } = JSON.parse(client.response.headers['x-ws-relay'] as string);
         expect(others).to.deep.equal({});
         expect(metadata).to.deep.equal({ user_id: userId, auth_time: Math.floor(metadata.auth_time) });
         expect(metadata.auth_time).to.be.within(before, Date.now() / 1000 + 1);
@@ -147,34 +128,54 @@ describe('a handshake', () => {
     expect(handlers.size).to.equal(10);
   });
 
-  it('may bear the token as a subprotocol, which is never selected, and name WebSocket in any case', async () => {
-    const bundle = shared();
-    const bearer = `bearer.${await bundle.token()}`;
-    for (const protocols of [
-      ['ticker.v1', bearer],
-      [bearer, 'other', 'ticker.v1'],
-    ])
-      expect((await connect(bundle.stream, { protocols })).socket.protocol).to.equal('ticker.v1');
-    for (const offered of [bearer, `${bearer}, other`]) {
-      const lines = lacking('Upgrade', 'upgrade: WebSocket', `Sec-WebSocket-Protocol: ${offered}`)(handshake());
-      const response = await (await connectRaw(bundle.listener.port, ...lines)).until(/\r\n\r\n/);
-      expect(response)
-        .to.match(/^HTTP\/1.1 101 /)
-        .and.not.match(/sec-websocket-protocol/i);
+  it('may bear the token in the header, in a subprotocol, which is never selected, or in the query, in this order', async () => {
+    const { stream, listener, token } = shared();
+    const good = await token();
+    const [bearer, query] = [`bearer.${good}`, `?token=${good}`];
+    const headers = [`Bearer ${good}`, `bearer ${good}`, `BEARER   ${good}`, `Bearer ${good}  `];
+    const badHeaders = [
+      '',
+      'Bearer',
+      'Bearer ',
+      good,
+      `Basic ${good}`,
+      `Bearer ${good} x`,
+      `Bearer${good}`,
+      'Bearer x',
+    ];
+    const offers = [bearer, `${bearer}, other`, `  ${bearer} ,bearer.x`, `xbearer.x, ${bearer}`];
+    const badOffers = ['bearer.x', `bearer.x, ${bearer}`, `Bearer.${good}`];
+    const queries = [query, `${query}&token=x`, `?x=y&token=${good}`, query.replace('.', '%2E')];
+    const badQueries = ['?token=%', '?token', `?token=x&token=${good}`, `?Token=${good}`, `?x/token=${good}`];
+    for (const [status, requests] of [
+      [101, headers.map((header) => bearing('?token=x', header, 'bearer.x'))],
+      [401, badHeaders.map((header) => bearing(query, header, bearer))],
+      [101, offers.map((offer) => bearing('?token=x', undefined, offer))],
+      [401, badOffers.map((offer) => bearing('', undefined, offer))],
+      [101, queries.map((each) => bearing(each, undefined, 'ticker.v1'))],
+      [401, badQueries.map((each) => bearing(each))],
+    ] as const) {
+      for (const lines of requests) {
+        const response = await (await connectRaw(listener.port, ...lines)).until(/\r\n\r\n/);
+        expect(parseResponse(response).status, lines.join('\n')).to.equal(status);
+        if (!lines.includes('Sec-WebSocket-Protocol: ticker.v1')) expect(response).to.not.match(/websocket-protocol/i);
+      }
     }
+    const { socket } = await connect(stream, { protocols: [bearer, 'other', 'ticker.v1'] });
+    expect(socket.protocol).to.equal('ticker.v1');
   });
 
   it('or a request that is no valid one is answered as plain HTTP, ends the connection, and leaves no handler', async () => {
     const bundle = await startTickerBundle();
     const good = handshake('/ws/ticker', await bundle.token());
-    for (const [status, text, headers, changes] of refusals) {
+    for (const [status, error, headers, changes] of refusals) {
       for (const change of changes) {
         const lines = change(good);
         const raw = await connectRaw(bundle.listener.port, ...lines);
         const response = parseResponse(await raw.ended);
         expect(response.status, lines.join('\n')).to.equal(status);
-        if (typeof text === 'string') expect(response.body).to.equal(text);
-        else expect(response.body).to.match(text);
+        if (status === 200) expect(response.body).to.match(/^<!doctype html>/i);
+        else expect(response.body).to.equal(`{"error":"${error}"}\n`);
         expect(response.headers)
           .to.match(headers)
           .and.match(status === 426 ? /\r\nConnection: Upgrade, close/ : /\r\nConnection: close/i)
@@ -207,12 +208,11 @@ describe('a handshake', () => {
       }),
     });
     const policy = { name: 'p', group: 'user', actions: ['create'], resources: ['handler'] };
-    const issue = (...effects: ('allow' | 'deny')[]) =>
-      bundle.tokens.issue(
-        { user_id: 'demo', role: 'user', apiKey: 'key' },
-        effects.map((effect) => ({ ...policy, effect })),
-        '',
-      );
+    const user = { user_id: 'demo', role: 'user', apiKey: 'key' };
+    const issue = (...effects: ('allow' | 'deny')[]) => {
+      const scope = effects.map((effect) => ({ ...policy, effect }));
+      return bundle.tokens.issue(user, scope, '');
+    };
     const refusal = (token: string) => connect(bundle.stream, { token }).catch((error: unknown) => error);
     const failed = { status: 500, body: { error: 'failed to create handler' } };
     for (const token of [await issue(), await issue('deny'), await issue('allow', 'deny')])
@@ -245,21 +245,23 @@ describe('a handshake', () => {
     await bundle.empties();
   });
 
-  for (const [what, meanwhile] of Object.entries<(raw: RawConnection, bundle: TickerBundle) => unknown>({
-    'the relay is closed': (_, { relay }) => relay.close(Promise.resolve()),
-    'its client has half-closed': async ({ socket }, { sockets }) => {
-      const [server] = sockets;
-      socket.end();
-      await until(() => sockets.size === 0 || server?.readableEnded || !server?.readable);
+  type Gated = Awaited<ReturnType<typeof startGated>>;
+  for (const [what, meanwhile] of Object.entries<(gated: Gated) => unknown>({
+    'the relay is closed': ({ bundle }) => bundle.relay.close(Promise.resolve()),
+    'its client has half-closed': async ({ raw, bundle }) => {
+      const server = bundle.firstSocket();
+      raw.socket.end();
+      await until(() => server.readableEnded || !server.readable);
     },
-    'its client is gone': async ({ socket }, { sockets }) => {
-      socket.resetAndDestroy();
-      await until(() => sockets.size === 0);
+    'its client is gone': async ({ raw, bundle }) => {
+      raw.socket.resetAndDestroy();
+      await until(() => bundle.sockets.size === 0);
     },
   })) {
     it(`is not completed if ${what} meanwhile, and leaves no handler and no socket`, async () => {
-      const { bundle, raw, open } = await startGated();
-      await meanwhile(raw, bundle);
+      const gated = await startGated();
+      const { bundle, raw, open } = gated;
+      await meanwhile(gated);
       open();
       expect(await raw.ended).to.equal('');
       // The handshake would go on within these turns.

@@ -1,4 +1,4 @@
-import { rm, writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { allowedTasks, allows, isScope, loadRoles, loadScope, type Policy } from '../../main/ticker/policy.ts';
@@ -54,26 +54,25 @@ describe('policies', () => {
     const { log } = captureLog();
     const read = { actions: ['read'], resources: ['task'] };
     expect((await loadRoles(log, folder))('auditor')).to.deep.equal([base, deny()]);
-    for (const [name, content, reason] of [
-      ['clerk.json', [], 'cannot be used: it does not contain a policy'],
-      ['clerk.json', { ...base, task: 'own' }, 'cannot be used: unknown field "task": did you mean tasks?'],
-      ['clerk.json', policy({ actions: ['raed'] }), 'cannot be used: unknown action "raed": did you mean read?'],
-      ['clerk.json', policy({ resources: ['x'] }), 'cannot be used: unknown resource "x"'],
-      ['clerk.json', policy({ tasks: 'own' }), 'cannot be used: a policy with `tasks` must list "task" in `resources`'],
-      [
-        'clerk.json',
-        [policy({ resources: ['task'], tasks: 'own' }), policy({ ...read, tasks: { limit_key: 'k' } })],
-        'cannot be used: policies restrict the action read to different `tasks`: keep one',
-      ],
-      ['viewer.json', [], 'has the name of a built-in role: rename it'],
+    const messageOf = (path: string) => loadRoles(log, path).catch((error: Error) => error.message);
+    const twice = [policy({ resources: ['task'], tasks: 'own' }), policy({ ...read, tasks: { limit_key: 'k' } })];
+    for (const [content, reason] of [
+      [[], 'it does not contain a policy'],
+      [{ ...base, task: 'own' }, 'unknown field "task": did you mean tasks?'],
+      [policy({ actions: ['raed'] }), 'unknown action "raed": did you mean read?'],
+      [policy({ resources: ['x'] }), 'unknown resource "x"'],
+      [policy({ tasks: 'own' }), 'a policy with `tasks` must list "task" in `resources`'],
+      [twice, 'policies restrict the action read to different `tasks`: keep one'],
     ] as const) {
-      await writeFile(join(folder, name), JSON.stringify(content));
-      const message = await loadRoles(log, folder).catch((error: Error) => error.message);
-      expect(message).to.equal(`the policy ${join(folder, name)} ${reason}`);
-      await rm(join(folder, name));
+      await writeFile(join(folder, 'clerk.json'), JSON.stringify(content));
+      expect(await messageOf(folder)).to.equal(`the policy ${join(folder, 'clerk.json')} cannot be used: ${reason}`);
     }
-    const missing = await loadRoles(log, join(folder, 'missing')).catch((error: Error) => error.message);
-    expect(missing).to.match(/^POLICIES_DIR must be a folder with policies: ENOENT: .*missing'$/);
+    await rename(join(folder, 'clerk.json'), join(folder, 'viewer.json'));
+    const builtIn = `the policy ${join(folder, 'viewer.json')} has the name of a built-in role: rename it`;
+    expect(await messageOf(folder)).to.equal(builtIn);
+    expect(await messageOf(join(folder, 'missing'))).to.match(
+      /^POLICIES_DIR must be a folder with policies: ENOENT: .*missing'$/,
+    );
   });
 
   it('of tasks allow an action on these only, unless another policy allows it on all', () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { keepPrices, type PriceHistory, priceHistory } from '../../main/ticker/prices.ts';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { request } from '../support/program.ts';
@@ -35,12 +35,9 @@ describe('the history of prices', () => {
   });
 
   it('holds at most 900 seconds of ticks, whatever the interval', () => {
-    for (const [intervalMs, step, held] of [
-      [10, 1, 900],
-      [1000, 1, 900],
-      [5000, 5, 180],
-      [60_000, 60, 15],
-    ] as const) {
+    for (const [interval, held] of Object.entries({ 10: 900, 1000: 900, 5000: 180, 60000: 15 })) {
+      const intervalMs = Number(interval);
+      const step = Math.max(1, intervalMs / 1000);
       const history = priceHistory(SYMBOLS, intervalMs);
       const last = 3000 * step;
       for (let second = 0; second <= last; second += step) history.add(second, [second, -second]);
@@ -80,15 +77,6 @@ describe('GET /prices/history', () => {
     expect((await get(`?token=${await shared().token()}`, {})).status).to.equal(200);
     for (const headers of [{}, bearer('v3.local.x')])
       expect(await get('', headers)).to.deep.include({ status: 401, body: { error: 'authentication required' } });
-  });
-
-  it('refuses a token whose scope is empty', async () => {
-    const { url, apiKey } = await startTickerBundle({ policies: await temporaryFolder() });
-    const exchange = await request(`${url}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key: apiKey }) });
-    for (const path of ['prices/history', 'ws/ticker']) {
-      const { status, body } = await request(`${url}/${path}`, { headers: bearer(exchange.body.token) });
-      expect([status, body]).to.deep.equal([403, { error: 'action not allowed' }]);
-    }
   });
 });
 

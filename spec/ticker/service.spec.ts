@@ -3,35 +3,13 @@ import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
 import { openFilesLimit, shareDescriptors } from '../../main/http/connection-limiter.ts';
 import { startTicker } from '../../main/ticker/service.ts';
-import type { TickFeed, TickFollower } from '../../main/ticker/ticker.ts';
 import { MemoryTokenStore, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { systemClock, systemRandom } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings } from '../support/program.ts';
+import { fakeFeed } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
-
-/** Creates a feed whose ticks the spec sends. */
-function fakeFeed() {
-  let follower: TickFollower | undefined;
-  const calls: unknown[] = [];
-  const feed: TickFeed = {
-    lease: new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT),
-    isLeader: false,
-    follow(other) {
-      follower = other;
-    },
-    setLeaseWanted: (wanted) => calls.push(wanted),
-    publish: () => undefined,
-    close: async () => void calls.push('closed'),
-  };
-  return {
-    feed,
-    calls,
-    tick: (symbols = 'BTC-USD,ETH-USD,SOL-USD') =>
-      follower?.onTick({ epoch: 1, number: 1, symbols, prices: [1, 2, 3], timestamp: 1 }),
-  };
-}
 
 type Backend = Awaited<ReturnType<typeof openBackend>>;
 

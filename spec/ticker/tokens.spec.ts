@@ -1,15 +1,21 @@
-import { hkdfSync } from 'node:crypto';
+import { hkdfSync, randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { mock } from 'node:test';
+import { inspect } from 'node:util';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { LocalProtocol } from 'paseto';
+import { ClaimValidationError, type ConsumeOptions, InvalidTokenError, LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import type { Policy, Scope } from '../../main/ticker/policy.ts';
-import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
+import { LocalKey, protocol } from '../../main/ticker/sync-paseto.ts';
+import { keepTokens, MemoryTokenStore, takeTokens } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
 import { anyCharacter } from '../support/any-character.ts';
-import { afterTest } from '../support/cleanup.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
+import { itIsATokenStore } from './token-store-conformance.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
 const scope: Scope = [{ name: 'user', group: 'user', actions: '*', resources: ['handler'], effect: 'allow' }];
@@ -28,13 +34,13 @@ async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
 /** Creates tokens on another node: with the same store, but without having issued any token. */
 const onOtherNode = ({ store }: Tokens, options: Partial<TokensOptions> = {}) => create({ store, ...options });
 
-const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
+/** The operations of the `paseto` package, which use WebCrypto. Another program can read tokens with them. */
+const reference = new LocalProtocol(EncryptFactory, DecryptFactory);
 
-/** Derives the token key from a secret. Another program can read tokens with it. */
-async function tokenKey(secret: string) {
-  const bytes = hkdfSync('sha384', secret, '', 'ticker bearer token, paseto v3.local', 32);
-  return LocalKeyFromCryptoKey(await crypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']));
-}
+const referenceKeyOf = async (bytes: BufferSource) =>
+  LocalKeyFromCryptoKey(await crypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']));
+
+const tokenKey = await referenceKeyOf(hkdfSync('sha384', KEY, '', 'ticker bearer token, paseto v3.local', 32));
 
 describe('tokens', () => {
   beforeEach(() => {
@@ -47,14 +53,9 @@ describe('tokens', () => {
     const token = await tokens.issue(user, scope, '192.0.2.1');
     expect(token).to.match(/^v3\.local\.[\w-]+$/);
 
-    const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
-    expect(claims).to.deep.include({
-      sub: 'user:demo',
-      role: 'user',
-      user_id: 'demo',
-      scope,
-      remote_address: '192.0.2.1',
-    });
+    const { claims } = await reference.Decrypt(tokenKey, token);
+    const actor = { sub: 'user:demo', role: 'user', user_id: 'demo' };
+    expect(claims).to.deep.include({ ...actor, scope, remote_address: '192.0.2.1' });
     expect(claims.jti).to.match(/^[\w-]{32}$/);
     const [iat, exp] = [Date.parse(String(claims.iat)), Date.parse(String(claims.exp))];
     expect(iat).to.be.within(before, clock.now());
@@ -90,17 +91,16 @@ describe('tokens', () => {
     const token = await first.issue(user, scope, '');
     expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
-    const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
+    const { claims } = await reference.Decrypt(tokenKey, token);
     await second.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: clock.now() + 60_000 });
     expect(await second.verify(token)).to.deep.include(identity);
   });
 
   it('are not believed without the claims of a token', async () => {
     const tokens = await create();
-    const key = await tokenKey(KEY);
     const good = { jti: 'x', sub: 'user:demo', role: 'user', user_id: 'demo', scope: [] };
     await tokens.store.put({ id: 'x', keyId: 'k', expiresAt: clock.now() + 60_000 });
-    const forge = async (claims: object) => tokens.verify(await protocol.Encrypt(key, claims as typeof good));
+    const forge = async (claims: object) => tokens.verify(await reference.Encrypt(tokenKey, claims as typeof good));
     expect(await forge(good)).to.deep.equal({ ...identity, scope: [], tokenId: 'x' });
     for (const name of Object.keys(good)) expect(await forge({ ...good, [name]: undefined }), name).to.equal(undefined);
     for (const wrong of [{ role: 1 }, { user_id: null }, { scope: '*' }, { scope: [{ effect: 'allow' }] }])
@@ -134,5 +134,106 @@ describe('tokens', () => {
     const second = await other.verify(token);
     expect(second).to.deep.equal(first);
     expect(second, 'another object').to.not.equal(first);
+  });
+});
+
+const bytes = new Uint8Array(32).map((_, index) => index + 1);
+const key = new LocalKey(bytes);
+const referenceKey = await referenceKeyOf(bytes);
+
+const exp = new Date(Date.now() + 3_600_000).toISOString();
+const claims = { sub: 'user:demo', exp, scope: ['a', 'b'] };
+const HEADER = 'v3.local.';
+
+/** Decrypts a token with both implementations, expects the same error of both, and returns the error. */
+async function errorOfBoth(token: string, options: ConsumeOptions<3> = {}): Promise<unknown> {
+  const failure = (error: unknown) => error;
+  const error = await protocol.Decrypt(key, token, options).then(() => undefined, failure);
+  const expected = await reference.Decrypt(referenceKey, token, options).then(() => undefined, failure);
+  expect(error, token).to.be.instanceOf(Error);
+  expect((error as Error).constructor).to.equal((expected as Error).constructor);
+  expect((error as Error).message).to.equal((expected as Error).message);
+  return error;
+}
+
+function withPayload(change: (payload: Buffer) => Uint8Array, token: string): string {
+  const changed = change(Buffer.from(token.slice(HEADER.length), 'base64url'));
+  return HEADER + Buffer.from(changed).toString('base64url');
+}
+
+describe('synchronous PASETO v3.local', () => {
+  it('never encrypts two tokens with the same nonce', async () => {
+    const tokens = await Promise.all(Array.from({ length: 100 }, () => protocol.Encrypt(key, claims)));
+    expect(new Set(tokens.map((token) => token.slice(HEADER.length, HEADER.length + 40))).size).to.equal(100);
+  });
+
+  it('refuses a token with any byte changed, and with bytes added or removed anywhere, and one of another key', async () => {
+    const token = await protocol.Encrypt(key, claims);
+    const { length } = Buffer.from(token.slice(HEADER.length), 'base64url');
+    for (let at = 0; at < length; at++) {
+      const altered = [
+        withPayload((payload) => payload.with(at, (payload[at] as number) ^ (1 + (at % 255))), token),
+        withPayload((payload) => payload.subarray(0, at), token),
+        withPayload((payload) => Buffer.concat([payload.subarray(0, at), randomBytes(1), payload.subarray(at)]), token),
+      ];
+      for (const each of altered) expect(await errorOfBoth(each)).to.be.instanceOf(InvalidTokenError);
+    }
+    const error = await protocol.Decrypt(new LocalKey(bytes.with(31, 0)), token).catch((cause: unknown) => cause);
+    expect(error).to.be.instanceOf(InvalidTokenError);
+  });
+
+  it('exchanges tokens with footer and implicit assertion with the package, and refuses a different footer or assertion', async () => {
+    const footer = Buffer.from('footer');
+    const implicitAssertion = Buffer.from('assertion');
+    const token = await protocol.Encrypt(key, claims, { footer, implicitAssertion });
+    const own = await protocol.Decrypt(key, token, { implicitAssertion });
+    expect(own.claims).to.deep.include(claims);
+    expect(await reference.Decrypt(referenceKey, token, { implicitAssertion })).to.deep.equal(own);
+    const theirs = await reference.Encrypt(referenceKey, claims, { footer, implicitAssertion });
+    expect((await protocol.Decrypt(key, theirs, { implicitAssertion })).claims).to.deep.include(claims);
+    for (const altered of [`${token}A`, token.slice(0, token.lastIndexOf('.')), `${token.slice(0, -8)}Zm9vdGVS`])
+      expect(await errorOfBoth(altered, { implicitAssertion })).to.be.instanceOf(InvalidTokenError);
+    expect(await errorOfBoth(token)).to.be.instanceOf(InvalidTokenError);
+    expect(await errorOfBoth(token, { implicitAssertion: footer })).to.be.instanceOf(InvalidTokenError);
+  });
+
+  it('refuses tokens that have expired, are not active yet, or were issued in the future', async () => {
+    const token = await protocol.Encrypt(key, claims);
+    expect(await errorOfBoth(token, { now: new Date(Date.parse(exp) + 1) })).to.be.instanceOf(ClaimValidationError);
+    for (const claim of ['nbf', 'iat']) {
+      const future = await protocol.Encrypt(key, { ...claims, [claim]: exp });
+      expect(await errorOfBoth(future), claim).to.be.instanceOf(ClaimValidationError);
+    }
+  });
+
+  it('does not show the key', () => {
+    const shown = inspect(key, { depth: 10, showHidden: true }) + JSON.stringify(key);
+    expect(shown).to.not.match(/1,\s*2,\s*3|0102/);
+  });
+});
+
+describe('the token store in memory', () => {
+  itIsATokenStore(async (options) => {
+    const store = new MemoryTokenStore(options);
+    afterTest(() => store.close());
+    return store;
+  });
+});
+
+describe('the file with the tokens of the last run', () => {
+  it('has no tokens if it is damaged, and is deleted; it is not written in the place of a folder; both are logged', async () => {
+    const { log, lines } = captureLog();
+    const file = join(await temporaryFolder(), 'tokens.json');
+    for (const content of ['{"records": [{"id"', '{}', '"text"', '{"key": 5, "records": []}']) {
+      writeFileSync(file, content);
+      expect(takeTokens(file, log), content).to.deep.equal({ records: [] });
+      expect(lines.pop()?.msg).to.equal('the tokens of the last run cannot be used: users must sign in again');
+      expect(existsSync(file)).to.equal(false);
+    }
+    expect([takeTokens(file, log), lines]).to.deep.equal([{ records: [] }, []]);
+    mkdirSync(file);
+    keepTokens(file, { records: [{ id: 'a', keyId: 'k', expiresAt: 1 }] }, log);
+    const message = 'the tokens cannot be kept: users must sign in again after the next start';
+    expect(lines.map(({ msg }) => msg)).to.deep.equal([message]);
   });
 });

@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { Ledger } from '../support/ledger.ts';
@@ -47,8 +48,7 @@ describeWithPostgres('nodes whose server or connections fail', () => {
     await postgres.start();
     for (const node of [one, other]) {
       const { body } = await untilSubmitted(node);
-      const task = await untilTask(other.tasks, body.id);
-      expect(task.result).to.equal('{"output":3}');
+      expect((await untilTask(other.tasks, body.id)).result).to.equal('{"output":3}');
     }
     await untilTask(other.tasks, before.body.id);
     expect(client.socket.readyState).to.equal(client.socket.OPEN);
@@ -90,4 +90,62 @@ describeWithPostgres('nodes whose server or connections fail', () => {
       await untilAnswer(`${lost.admin}/readyz`, ({ status }) => status === 200);
     });
   }
+});
+
+describeWithPostgres('nodes whose clocks differ by half a minute', () => {
+  for (const [where, ...shifts] of [
+    ['ahead', 30_000, 0],
+    ['behind', 0, 30_000],
+  ] as const) {
+    it(`know the same tokens, send the same ticks, and share tasks if that which makes the ticks is ${where}`, async () => {
+      const cluster = await startCluster();
+      const start = (shift: number) =>
+        cluster.node({
+          nodeOptions: ['--import', new URL('clock-shift.ts', import.meta.url).href],
+          env: { CLOCK_SHIFT_MS: String(shift) },
+        });
+      const [maker, other] = [await start(shifts[0]), await start(shifts[1])];
+      for (const [issuer, user] of [
+        [maker, other],
+        [other, maker],
+      ] as const) {
+        const client = await connect(user.stream, { token: await issuer.token() });
+        await client.nextOf('ticker');
+      }
+      const ticksOf = async (node: RunningServices) => {
+        const client = await connect(node.stream, { token: await node.token() });
+        const texts: string[] = [];
+        while (texts.length < 6) texts.push(JSON.stringify((await client.nextOf('ticker')).data));
+        return texts;
+      };
+      const [here, there] = await Promise.all([ticksOf(maker), ticksOf(other)]);
+      expect(here.filter((text) => there.includes(text)).length).to.be.at.least(3);
+      const { body } = await submit(maker);
+      expect((await untilTask(other.tasks, body.id)).result).to.equal('{"output":3}');
+    });
+  }
+});
+
+describeWithPostgres('nodes that are restarted one after the other under load', () => {
+  it('lose nothing and fail no request', async () => {
+    const cluster = await startCluster();
+    const ledger = new Ledger();
+    const submissions = mock.method(ledger, 'submit');
+    const start = async () => {
+      const node = await cluster.node();
+      return { node, stopped: ledger.flood(node.tasks, randomFrom(20), 2) };
+    };
+    const nodes = await Promise.all([start(), start()]);
+    for (const old of [...nodes]) {
+      await ledger.grows(200);
+      nodes.push(await start());
+      // Like a proxy: first stop sending requests to the old node, then stop the node.
+      await old.stopped();
+      expect((await old.node.end()).code).to.equal(0);
+    }
+    for (const { stopped } of nodes) await stopped();
+    const statuses = await Promise.all(submissions.mock.calls.map(({ result }) => result));
+    expect([...new Set(statuses)]).to.deep.equal([202]);
+    for (const { node } of nodes.slice(3)) await ledger.accountedFor(node.tasks);
+  });
 });

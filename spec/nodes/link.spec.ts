@@ -1,0 +1,272 @@
+import { expect } from 'chai';
+import { CHANNEL } from '../../db/postgres/database.ts';
+import { DatabaseUnavailable } from '../../db/task-store.ts';
+import { openBackend } from '../../main/backends/backend.ts';
+import { loadConfig } from '../../main/config.ts';
+import type { BusMessage } from '../../main/nodes/bus.ts';
+import { Heartbeat } from '../../main/nodes/heartbeat.ts';
+import type { TaskEvent } from '../../main/tasks/task-events.ts';
+import { type Clock, systemClock, systemRandom } from '../../workers/shared/clock.ts';
+import { errorOf } from '../store/stage.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { ManualClock } from '../support/manual-clock.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { describeWithPostgres, emptySchema, migratedSchema, type Schema } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
+import { until } from '../support/until.ts';
+import { openBus, openDatabase } from './parts.ts';
+
+type Node = Awaited<ReturnType<typeof openBus>>;
+
+const accepted = (id: string, action = 'sum'): TaskEvent => ({ event: 'accepted', id, action, at: 1 });
+
+/** Opens the buses of two nodes, of which the first one has the given clock. */
+async function openPair(clock?: Clock) {
+  const { url } = await emptySchema();
+  return { url, one: await openBus(url, clock), other: await openBus(url) };
+}
+
+/** Waits until a node has received something, and asserts that it is exactly these messages. */
+async function expectReceived({ received }: Node, ...messages: BusMessage[]): Promise<void> {
+  await until(() => received.length >= messages.length);
+  expect(received).to.deep.equal(messages);
+}
+
+const cancel = (id: string): BusMessage => ({ topic: 'cancel', id });
+const [READY, PAUSE]: [BusMessage, BusMessage] = [{ topic: 'ready' }, { topic: 'pause' }];
+
+describeWithPostgres('the bus', () => {
+  it('passes messages to all other nodes of its schema, in order and equal ones once, and to no node of another schema', async () => {
+    const { url, one, other } = await openPair();
+    const [third, stranger] = [await openBus(url), await openBus((await emptySchema()).url)];
+    for (let count = 0; count < 100; count++) one.bus.send(READY);
+    for (const message of [cancel('ä\u0000"'), PAUSE]) one.bus.send(message);
+    for (const node of [other, third]) await expectReceived(node, READY, cancel('ä\u0000"'), PAUSE);
+    expect([one.received, stranger.received]).to.deep.equal([[], []]);
+  });
+
+  it('sends task events only while another node follows, and forgets a follower that is gone', async () => {
+    let shift = 0;
+    const { one, other } = await openPair({ ...systemClock, now: () => systemClock.now() + shift });
+    one.bus.send({ topic: 'event', event: accepted('unheard') });
+    other.bus.follow(true);
+    other.bus.send(READY);
+    await expectReceived(one, READY);
+    one.bus.send({ topic: 'event', event: accepted('heard') });
+    await expectReceived(other, { topic: 'event', event: accepted('heard') });
+    other.bus.follow(false);
+    shift = 6_001;
+    one.bus.send({ topic: 'event', event: accepted('unheard') });
+    one.bus.send(PAUSE);
+    await expectReceived(other, { topic: 'event', event: accepted('heard') }, PAUSE);
+  });
+
+  it('drops messages that are too long, with a note, or beyond its bound, and tells the other nodes to read the tables', async () => {
+    const { one, other } = await openPair();
+    for (const id of ['x'.repeat(8000), 'a']) one.bus.send(cancel(id));
+    await expectReceived(other, cancel('a'));
+    const line = one.lines.find(({ msg }) => msg === 'a message to the other nodes is too long: it is dropped');
+    expect(line).to.include({ level: 40 });
+    const { missed } = other.counts;
+    for (let count = 0; count < 30_000; count++) one.bus.send(cancel(`${count}`));
+    await until(() => other.received.some((message) => message.topic === 'cancel' && message.id === '29999'));
+    expect(other.counts.missed).to.be.greaterThan(missed);
+    expect(other.received.length).to.be.lessThan(30_000);
+  });
+
+  it('tells the other nodes that they have missed what it could not send', async () => {
+    const { url } = await emptySchema();
+    const way = await severable(url);
+    const [one, other] = [await openBus(url, systemClock, openDatabase(way.url)), await openBus(url)];
+    const { missed } = other.counts;
+    way.cut();
+    for (const message of [PAUSE, cancel('a')]) one.bus.send(message);
+    await until(() => way.refused > 0);
+    way.mend();
+    await until(() => other.counts.missed > missed);
+    one.bus.send(cancel('b'));
+    await expectReceived(other, cancel('b'));
+  });
+
+  it('sends what waits before it is closed, but closes although it cannot be sent', async () => {
+    const clock = new ManualClock();
+    const { url, one, other } = await openPair(clock);
+    const first = cancel('at the end of the turn');
+    one.bus.send(first);
+    clock.advance(0);
+    await expectReceived(other, first);
+    for (const message of [cancel('after the interval'), PAUSE]) one.bus.send(message);
+    await one.bus.close();
+    await expectReceived(other, first, cancel('after the interval'), PAUSE);
+    one.bus.send(READY);
+    expect(clock.timers).to.equal(0);
+    const way = await severable(url);
+    const { bus } = await openBus(url, new ManualClock(), openDatabase(way.url));
+    way.cut();
+    bus.send(PAUSE);
+    await bus.close();
+    expect(way.refused).to.equal(1);
+  });
+
+  it('ignores notifications that are not messages', async () => {
+    const { url, sql } = await emptySchema();
+    const node = await openBus(url);
+    for (const payload of [
+      ...['', '{', 'null', '5', '[]', '{"topic":"ready"}', '{"from":1,"topic":"ready"}'],
+      '{"from":"x","topic":"event","event":null}',
+      '{"from":"x","topic":"event","event":{"event":1,"id":"a"}}',
+      '{"from":"x","topic":"event","event":{"event":"completed"}}',
+      '{"from":"x","topic":"event","event":{"event":"completed","id":["error"]}}',
+    ])
+      await sql(`SELECT pg_notify(${CHANNEL}, $1)`, [payload]);
+    await sql(`SELECT pg_notify(${CHANNEL}, $1)`, ['{"from":"x","topic":"pause"}']);
+    await expectReceived(node, PAUSE);
+  });
+});
+
+/** Opens a node's heartbeat, whose clock the spec advances. @param linkUrl the database for the link, as a proxy */
+async function openNode({ url }: Schema, linkUrl = url) {
+  const database = openDatabase(url);
+  const { bus, log, lines } = await openBus(linkUrl, systemClock, database);
+  const clock = new ManualClock();
+  const recovered: string[] = [];
+  let beats = 0;
+  const heartbeat = new Heartbeat({
+    bus,
+    pool: database,
+    store: {
+      async recover(owner) {
+        recovered.push(owner);
+        await database.query("UPDATE messages SET state = 'waiting', owner = NULL WHERE owner = $1", [owner]);
+        return [];
+      },
+    },
+    clock,
+    log,
+  });
+  await heartbeat.open();
+  afterTest(() => heartbeat.close());
+  return {
+    id: bus.id,
+    bus,
+    heartbeat,
+    recovered,
+    lines,
+    /** Lets `count` seconds pass, and waits for the beat of each. */
+    async beat(count = 1) {
+      for (const last = beats + count; beats < last; beats++) {
+        await until(() => clock.timers > 0);
+        clock.advance(1000);
+      }
+      await until(() => clock.timers > 0);
+    },
+  };
+}
+
+const ids = async ({ sql }: Schema) =>
+  (await sql<{ id: string }>('SELECT id FROM nodes ORDER BY id')).map(({ id }) => id);
+
+describeWithPostgres('the heartbeats of nodes', () => {
+  it('delete the row of a node that has stopped or is gone, and recover the messages of owners without a row', async () => {
+    const schema = await migratedSchema();
+    await insertRunning(schema, 'task', 'owner of another start');
+    const [one, other, stopped] = [await openNode(schema), await openNode(schema), await openNode(schema)];
+    await stopped.heartbeat.close();
+    await one.beat(10);
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+    await insertRunning(schema, 'another task', other.id);
+    await one.beat(2);
+    expect(await ids(schema)).to.deep.equal([one.id]);
+    await until(() => one.recovered.length > 1);
+    expect(one.recovered).to.deep.equal(['owner of another start', other.id]);
+    expect(one.lines.find(({ msg }) => msg.startsWith('a node is gone'))).to.include({ node: other.id });
+  });
+
+  it('let a node that stood still return, which then beats again', async () => {
+    const schema = await migratedSchema();
+    const [one, other] = [await openNode(schema), await openNode(schema)];
+    await one.beat(12);
+    expect(await ids(schema)).to.deep.equal([one.id]);
+    await other.beat();
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+    expect(other.lines.find(({ msg }) => msg.startsWith('this node stood still'))).to.include({ level: 40 });
+    await one.beat(5);
+    await other.beat();
+    await one.beat(7);
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+  });
+
+  it('of a node that has lost its link go over its pool, so that it is not taken for dead while it takes tasks', async () => {
+    const schema = await migratedSchema();
+    const way = await severable(schema.url);
+    const [one, other] = [await openNode(schema), await openNode(schema, way.url)];
+    await insertRunning(schema, 'task', other.id);
+    way.cut();
+    await until(() => !other.bus.receiving.isUp);
+    for (let round = 0; round < 3; round++) {
+      await one.beat(5);
+      await other.beat();
+    }
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+    expect(one.recovered).to.deep.equal([]);
+  });
+
+  it('of other nodes are observed over an unbroken link only', async () => {
+    const schema = await migratedSchema();
+    const way = await severable(schema.url);
+    const [one, other] = [await openNode(schema, way.url), await openNode(schema)];
+    await one.beat(9);
+    way.cut();
+    await until(() => !one.bus.receiving.isUp);
+    await one.beat(20);
+    way.mend();
+    await until(() => one.bus.receiving.isUp);
+    await one.beat(9);
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+  });
+});
+
+async function insertRunning({ sql }: Schema, id: string, owner: string): Promise<void> {
+  await sql(
+    `INSERT INTO messages (id, action, state, run_at, accepted_at, delivery, attempts, crashes, deaths, owner, body)
+      VALUES ($1, 'sum', 'running', 1, 1, 1, 0, 0, 0, $2, '{}')`,
+    [id, owner],
+  );
+}
+
+describeWithPostgres('the storage of several nodes', () => {
+  const key = 'the key that all nodes of a spec share';
+  const open = async (databaseUrl: string, settings: NodeJS.ProcessEnv = {}) => {
+    const captured = captureLog();
+    const config = loadConfig({ DATABASE_URL: databaseUrl, TOKEN_KEY: key, ...settings });
+    const backend = await openBackend(config, systemClock, systemRandom, captured.log);
+    afterTest(() => backend.close());
+    return { ...captured, backend };
+  };
+
+  it('exchanges no ticks with a seed', async () => {
+    const { backend } = await open((await emptySchema()).url, { TICKER_SEED: 'x' });
+    expect(await backend.openTickFeed()).to.equal(undefined);
+  });
+
+  it('reports a stopped server in its checks and errors, however it stops, and recovers when it is back', async () => {
+    const server = await startPostgres();
+    afterTest(() => server.remove());
+    const { backend, lines, logged } = await open(server.url);
+    const { checks, apiKeys } = backend;
+    for (const how of ['fast', 'immediate'] as const) {
+      lines.length = 0;
+      await server.stop(how);
+      await logged(({ msg }) => msg === 'a connection to PostgreSQL was lost');
+      await until(() => checks.notifications?.() !== undefined);
+      for (const check of [checks.auth_database, checks.tasks_database])
+        expect(await errorOf(() => check?.())).to.be.instanceOf(DatabaseUnavailable);
+      expect(await errorOf(() => apiKeys.findOwner('k'))).to.be.instanceOf(DatabaseUnavailable);
+      await server.start();
+      await until(() => checks.notifications?.() === undefined);
+      for (const check of Object.values(checks)) expect(await check()).to.equal(undefined);
+      expect(await apiKeys.findOwner('k')).to.equal(undefined);
+    }
+  });
+});
