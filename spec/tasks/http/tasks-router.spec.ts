@@ -90,14 +90,14 @@ describe('POST /tasks/batch', () => {
     const server = await startTasksServer({ actions: { own: { schema } }, rejectUnknown: true });
     const right = { action: 'sum' };
     const wrong = [
-      ...[{}, 1, null, { action: 'sum', data: 1 }, { action: 'sum', delay: -1 }, { action: 'other' }],
+      ...[{}, 1, null, { action: 'sum', data: 1 }, { action: 'sum', delay: -1 }, { action: 'owns' }],
       ...[{ action: 'own' }, { action: 'sum', idempotency_key: 'a b' }],
     ];
     const errors = [
       ...[1, 2, 3].map((index) => ({ index, error: 'action required' })),
       { index: 4, error: 'data must be an object' },
       { index: 5, error: 'delay must be seconds from 0 to 31622400' },
-      { index: 6, error: 'unknown action' },
+      { index: 6, error: 'unknown action', nearest: ['own'] },
       { index: 7, error: 'invalid data', path: '/n', detail: 'must be present' },
       { index: 8, error: 'Idempotency-Key must have 1 to 255 visible characters' },
     ];
