@@ -15,6 +15,8 @@ export interface Bounds {
   refusals: boolean;
 }
 
+type Latencies = Pick<Bounds, 'tickMs' | 'healthMs'>;
+
 /** Allowed growth of objects and buffers, as a share of their size at the start. */
 const LEFT_SHARE = 0.2;
 
@@ -72,14 +74,10 @@ export function leftOf({ start, before, after }: Pick<Observation, 'start' | 'be
 }
 
 /** Returns the bounds of this run: the stated ones, or a multiple of the machine's own delays if larger. */
-export function effectiveBounds(
-  bounds: Bounds,
-  baseline: Pick<Bounds, 'tickMs' | 'healthMs'>,
-  { machineMs }: Sight,
-): Bounds {
-  const atLeast = (name: 'tickMs' | 'healthMs') =>
-    Math.max(bounds[name], NOISE_FACTOR * Math.max(baseline[name], machineMs));
-  return { ...bounds, tickMs: atLeast('tickMs'), healthMs: atLeast('healthMs') };
+export function effectiveBounds(bounds: Bounds, baseline: Latencies, { machineMs }: Sight): Bounds {
+  const noiseMs = (name: keyof Latencies) => NOISE_FACTOR * Math.max(baseline[name], machineMs);
+  const tickMs = Math.max(bounds.tickMs, noiseMs('tickMs'));
+  return { ...bounds, tickMs, healthMs: Math.max(bounds.healthMs, noiseMs('healthMs')) };
 }
 
 export function broken(observed: Observation, bounds: Bounds, correct: RegExp | undefined): string[] {

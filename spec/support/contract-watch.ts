@@ -56,7 +56,7 @@ export function noteWire(service: ServiceName | undefined, wire: string, sent = 
     const { responses } = parseResponses(headOnly ? head : wire);
     for (const { status, headers, body } of responses) {
       if (status === 100) continue;
-      checkAnswer({ service, request, status, headers: new Headers([...headers]), body });
+      checkAnswer({ service, request, status, headers, body });
       request = undefined;
     }
   });

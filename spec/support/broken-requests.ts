@@ -1,5 +1,10 @@
+import { connect } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import { expect } from 'chai';
 import fc from 'fast-check';
 import { anyCharacter } from './any-character.ts';
+import { noteWire, serviceAt } from './contract-watch.ts';
+import { parseResponses } from './http-responses.ts';
 
 /** Bytes that a client sends on one connection, one write per piece. */
 export type Sending = Buffer[];
@@ -171,3 +176,51 @@ export const sendings: fc.Arbitrary<Sending> = fc
     const bounds = [0, ...cuts.filter((cut) => cut < whole.length).sort((a, b) => a - b), whole.length];
     return bounds.slice(1).map((end, index) => whole.subarray(bounds[index], end));
   });
+
+/** Silence in milliseconds after which the client ends the connection. */
+const SILENCE_MS = 30;
+
+/**
+ * Sends bytes on a new connection and reads until it is closed. Asserts that all responses are valid HTTP and that
+ * every error is one of the specification's.
+ */
+export async function exchange(port: number, pieces: Sending): Promise<void> {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  let wire = '';
+  socket.on('error', () => {});
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    wire += text;
+  });
+  let endedHere = false;
+  socket.setTimeout(SILENCE_MS, () => {
+    endedHere = true;
+    socket.end();
+  });
+  for (const piece of pieces) {
+    if (socket.destroyed) break;
+    socket.write(piece);
+    await setTimeout(0);
+  }
+  await closed;
+  if (endedHere) wire = withoutOpenEnd(wire);
+  noteWire(serviceAt(port), wire);
+  const { responses, rest } = parseResponses(wire);
+  // A client that ends the connection, or sends after the server has ended it, may lose the end of the last response.
+  expect(rest).to.match(/^$|^HTTP\/1\.1 /);
+  for (const { status, headers, body } of responses) {
+    if (status < 400) continue;
+    expect(status, body).to.be.below(500);
+    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
+    const { error, ...fields } = JSON.parse(body);
+    expect(error).to.be.a('string').and.not.equal('');
+    expect(Object.keys(fields), body).to.deep.equal(error === 'invalid query' ? ['parameter', 'detail'] : []);
+  }
+}
+
+/** Removes a last response whose body lasts until the end of the connection, which the client may have truncated. */
+function withoutOpenEnd(wire: string): string {
+  const last = Math.max(0, wire.lastIndexOf('HTTP/1.1 '));
+  const [head = ''] = wire.slice(last).split('\r\n\r\n');
+  return /^(content-length|transfer-encoding):/im.test(head) ? wire : wire.slice(0, last);
+}
