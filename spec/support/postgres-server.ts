@@ -1,16 +1,14 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { onFreePort } from './free-port.ts';
 import { lacking } from './requirements.ts';
-
-export type PostgresServer = Awaited<ReturnType<typeof startPostgres>>;
 
 const DEBIAN = '/usr/lib/postgresql';
 const CACHE = join(import.meta.dirname, '../../node_modules/.cache/postgres');
@@ -29,10 +27,7 @@ function binaries(): string | undefined {
   return folders.find((folder) => ['initdb', 'postgres'].every((name) => existsSync(join(folder, name))));
 }
 
-/**
- * Returns the user that runs the server: `postgres` if this process runs as root, because the server refuses to run
- * as root.
- */
+/** Returns the user that runs the server, which refuses to run as root. */
 function owner(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { stdio: ['ignore', 'pipe', 'ignore'] }));
@@ -71,7 +66,7 @@ const INITDB_OPTIONS = ['-U', 'spec', '-A', 'trust', '-E', 'UTF8', '--locale=C',
 
 /**
  * Creates an empty database cluster. A copy of it is kept for later runs: `initdb` costs 1.8 s of CPU time, a copy
- * 0.1 s. Each owner has a copy of its own, because only the owner can read it.
+ * 0.1 s. Only its owner can read a copy.
  */
 async function createCluster(data: string, bin: string, as: ReturnType<typeof owner>): Promise<void> {
   const { stdout: version } = await run(join(bin, 'postgres'), ['--version']);
@@ -82,24 +77,12 @@ async function createCluster(data: string, bin: string, as: ReturnType<typeof ow
     return;
   }
   await run(join(bin, 'initdb'), ['-D', data, ...INITDB_OPTIONS], { cwd: dirname(data), ...as });
-  let unfinished: string | undefined;
-  try {
-    mkdirSync(CACHE, { recursive: true });
-    unfinished = mkdtempSync(join(CACHE, 'unfinished-'));
-    await run('cp', ['-a', data, unfinished]);
-    renameSync(join(unfinished, basename(data)), kept);
-  } catch (error) {
-    // Another process was faster, or the cache belongs to another user.
-    if (!['ENOTEMPTY', 'EEXIST', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-  } finally {
-    if (unfinished !== undefined) rmSync(unfinished, { recursive: true });
-  }
+  // The copy fails if another process was faster, or if the cache belongs to another user.
+  const keep = 'mkdir -p "$0" && cp -a "$1" "$2.$$" && mv -T "$2.$$" "$2"; rm -rf "$2.$$"';
+  await run('sh', ['-c', keep, CACHE, data, kept]);
 }
 
-/**
- * Creates a server with an empty database cluster and starts it. It ends with this process, even if this process is
- * killed.
- */
+/** Starts a server with an empty database cluster. It ends with this process, even if this process is killed. */
 export async function startPostgres() {
   const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-postgres-'));
   const as = owner();
@@ -138,16 +121,11 @@ export async function startPostgres() {
     child.stdin?.end(how === 'fast' ? 'INT\n' : 'QUIT\n');
     await ended;
   };
-  const remove = async () => {
-    await stop('immediate');
-    await run('rm', ['-rf', folder]);
-  };
+  const remove = () => stop('immediate').then(() => run('rm', ['-rf', folder]));
 
   const creating = createCluster(data, bin, as).then(() => onFreePort(startOn));
-  const port = await creating.catch(async (error) => {
-    await remove();
-    throw error;
-  });
+  creating.catch(remove);
+  const port = await creating;
   return { url: urlAt(port), start: () => startOn(port), stop, remove };
 }
 
