@@ -69,12 +69,7 @@ export class Attacker {
     await Promise.all(Array.from({ length: clients }, (_, client) => loop(client)));
   }
 
-  /**
-   * Opens a connection from one of the attacker's addresses.
-   *
-   * @param host last number of that address
-   * @returns undefined if the connection was refused
-   */
+  /** Opens a connection from the address that ends with `host`. Returns undefined if the connection was refused. */
   async connect(service: Service, host = 1): Promise<Socket | undefined> {
     const addresses = { host: '127.0.0.1', localAddress: `${NETWORK}${host}` };
     const socket = connect({ port: this.mark.ports[service], ...addresses, noDelay: true });

@@ -10,10 +10,7 @@ import { STREAMS, startNeighbours, TICK_INTERVAL_MS } from './neighbours.ts';
 import type { ListedScenario } from './scenarios/all.ts';
 import { type Bounds, broken, effectiveBounds, type Footprint, leftOf, MIB, usualBounds } from './verdict.ts';
 
-/**
- * Longest wait until the memory and descriptors are back within the bounds. The services close connections without a
- * reader within ten seconds, but a loaded machine takes longer to read an attack's data.
- */
+/** Longest wait until the memory and descriptors are back within the bounds, on a loaded machine. */
 const SETTLE_MS = 45_000;
 const REST_MS = 100;
 const NEIGHBOUR_KEY = 'n'.repeat(32);
@@ -78,10 +75,7 @@ async function startTarget(env: Record<string, string>) {
   };
 }
 
-/**
- * Runs scenarios one after another against real processes, each with neighbours. The first result is that of a window
- * without an attack, which measures the machine's latencies.
- */
+/** Runs scenarios in turn. The first result, without an attack, measures the machine's latencies. */
 export async function* attackAll(chosen: readonly ListedScenario[], seed: number, seconds: number) {
   const neighbours = startNeighbours();
   const attacks = startChild<typeof import('./attacks.ts')>(new URL('attacks.ts', import.meta.url).href);

@@ -4,12 +4,7 @@ import { afterTest } from './cleanup.ts';
 import { migratedFolder, openBeside } from './migrated-folder.ts';
 
 /** A row, identified by its arrival number. Times are Unix seconds. */
-interface Row {
-  arrival: number;
-  createdAt?: number;
-  processedAt?: number | null;
-  bytes?: number;
-}
+type Row = { arrival: number; createdAt?: number; processedAt?: number | null; bytes?: number };
 
 /** Creates a data folder, a connection to its rows, and a second connection that inserts and lists rows. */
 export async function freshRows() {
@@ -27,12 +22,9 @@ export async function freshRows() {
     }
     beside.exec('COMMIT');
   };
+  const rows = beside.prepare('SELECT rowid FROM tasks ORDER BY rowid');
   /** Returns the arrival numbers of the rows, in order. */
-  const left = () =>
-    beside
-      .prepare('SELECT rowid FROM tasks ORDER BY rowid')
-      .all()
-      .map(({ rowid }) => rowid as number);
+  const left = () => rows.all().map(({ rowid }) => rowid as number);
   return { dataDir, database, beside, add, left };
 }
 

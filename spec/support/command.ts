@@ -2,11 +2,7 @@ import { type ExecFileOptions, execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-export interface Ended {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
+type Ended = { code: number; stdout: string; stderr: string };
 
 export function run(file: string, args: readonly string[], options: ExecFileOptions = {}): Promise<Ended> {
   return promisify(execFile)(file, args, { ...options, encoding: 'utf8' }).then(

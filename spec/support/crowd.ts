@@ -3,17 +3,8 @@ import { serveCalls, startChild } from './child.ts';
 import { checkFrame } from './contract.ts';
 import { watchDelays } from './delays.ts';
 
-/**
- * Numbers of clients: readers, and clients that never read, of which the silent ones send nothing and the chatty ones
- * ping twice a second.
- */
-export interface CrowdStart {
-  port: number;
-  token: string;
-  readers: number;
-  silent?: number;
-  chatty?: number;
-}
+/** Numbers of clients. Silent and chatty ones never read; the chatty ones ping twice a second. */
+type CrowdStart = { port: number; token: string; readers: number; silent?: number; chatty?: number };
 
 class Clients {
   #crowd!: Crowd;
@@ -52,7 +43,7 @@ class Clients {
     while (lacking > 0 && this.#crowd.size >= this.#readers);
     const { missed, timestamps, lateness } = this.#crowd.record.report();
     return {
-      /** Number of open connections of all clients, as the clients see it. */
+      /** Number of open connections, as the clients see it. */
       open: this.#crowd.size,
       /** Timestamps of all distinct ticks in order, without snapshots. */
       timestamps,

@@ -2,13 +2,7 @@ const STATUS_LINE = /^HTTP\/1\.1 ([1-5]\d\d) [\x20-\x7e]+$/;
 const HEADER =
   /^([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?$/;
 
-/**
- * Parses all responses of a connection. Responses to HEAD are not supported.
- *
- * @param wire the connection's bytes in latin1
- * @returns the complete responses and the bytes after them
- * @throws {Error} if the bytes are not HTTP responses
- */
+/** Parses responses in latin1, none to HEAD. Returns them and the bytes after them. @throws if they are not HTTP */
 export function parseResponses(wire: string) {
   const responses: { status: number; headers: Headers; body: string }[] = [];
   for (let rest = wire; ; ) {

@@ -12,10 +12,7 @@ export type Inspector = Awaited<ReturnType<typeof inspect>>;
 /** Result of a command; undefined if the command failed. */
 type Result = { result: { value: unknown } } | undefined;
 
-/**
- * Attaches to a program that was started with {@link inspectable}, for access to its threads through Node's inspector
- * protocol.
- */
+/** Attaches to a program that was started with {@link inspectable}, for access to its threads. */
 export async function inspect(program: Program) {
   const address = /Debugger listening on (ws:\S+)/.exec(program.errors())?.[1];
   if (address === undefined) throw new Error('the program was not started to be inspected');
@@ -61,10 +58,7 @@ export async function inspect(program: Program) {
   };
   return {
     valueOfMain: async (expression: string): Promise<unknown> => (await valueIn(undefined, expression))[0],
-    /**
-     * Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. A thread
-     * that ends before it has answered is left out.
-     */
+    /** Returns the values of an expression in all threads, the main thread first. Leaves out a thread that ends. */
     async values(expression: string): Promise<unknown[]> {
       const sessions = [undefined, ...threads.keys()];
       return (await Promise.all(sessions.map((session) => valueIn(session, expression)))).flat();

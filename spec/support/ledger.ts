@@ -22,7 +22,7 @@ export class Ledger {
     return this.#expected.size;
   }
 
-  /** Submits a task of a random kind, or of the kind at `index`. Returns the status of the response, if there is one. */
+  /** Submits a task of a random kind, or of the kind at `index`. Returns the status, if there is a response. */
   async submit(tasks: string, random: Random, index = random.below(kinds.length)): Promise<number | undefined> {
     const { submission, output } = kinds[index] as (typeof kinds)[number];
     const answer = await post(`${tasks}/tasks`, submission).catch(() => undefined);
@@ -65,12 +65,7 @@ export class Ledger {
     }
   }
 
-  /**
-   * Waits until the queue has no unsettled task. Asserts that every accepted task was settled once, as a row with its
-   * output or as a dead letter.
-   *
-   * @param durable whether the queue is on disk, where the dead letters of other submissions can be identified
-   */
+  /** Waits until the queue is empty. Asserts that each accepted task was settled once, as a row or as a dead letter. */
   async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
     const counts = await untilIdle(tasks);
     const rows = new Map(runOn(dataDir, 'SELECT id, result FROM tasks').map(({ id, result }) => [id, result]));
@@ -84,7 +79,7 @@ export class Ledger {
       failed += 1;
     }
     expect(counts.dropped).to.equal(0);
-    // Dead letters of submissions that were accepted although their response was lost.
+    // Dead letters of submissions that were accepted although their response was lost. Only a queue on disk names them.
     const dead = durable ? runOn(dataDir, "SELECT id FROM messages WHERE state = 'failed'") : [];
     const others = dead.filter(({ id }) => !this.#expected.has(id as string) && !rows.has(id));
     if (durable) expect(counts.dead, 'dead letters of tasks without a row').to.equal(failed + others.length);

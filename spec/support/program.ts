@@ -57,11 +57,7 @@ export async function freshSettings(): Promise<Record<string, string>> {
   };
 }
 
-/**
- * Collects the output of a child process that logs JSON lines. The child is killed after the test.
- *
- * @param symbols those of its ticker
- */
+/** Collects the output of a child process that logs JSON lines. The child is killed after the test. */
 export function watch(child: ChildProcess, symbols = defaultSymbols) {
   const lines: LogLine[] = [];
   const held: { forget(): void }[] = [];

@@ -52,9 +52,8 @@ export async function migratedSchema(): Promise<Schema> {
 }
 
 /**
- * Creates a schema with the product's tables once for the tests of the enclosing suite, which close their connections and
- * change no table: a migration costs 0.1 s of CPU time. Returns a function that provides the schema to a test, after
- * which each table has the rows of a new schema.
+ * Creates a schema with the product's tables once for the enclosing suite, because a migration costs 0.1 s of CPU time.
+ * Returns a function that provides it to a test, after which each table has the rows of a new schema.
  */
 export function migratedSchemaForSuite(): () => Schema {
   const schema = onceForSuite(async () => {

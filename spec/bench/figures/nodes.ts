@@ -10,10 +10,17 @@ const DURABLE = 'BullMQ, appendfsync always';
 
 /** Compares two nodes with two processes of BullMQ on one Redis, and of two queues that keep their tasks in PostgreSQL. */
 export function nodes(count: number): Figure {
+  /** @throws {Error} if the number of rows stored is not the number of tasks */
   const storeRows = async (name: string, env: Record<string, string> = {}) => {
-    const postgres = await startPostgres();
-    afterTest(() => postgres.remove());
-    return measureRows(name, count, postgres.url, env);
+    const { url, remove } = await startPostgres();
+    afterTest(remove);
+    const measured = await runQueue(name, count, { nodes: NODES, env: { DATABASE_URL: url, ...env } });
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    const { rows } = await client.query('SELECT count(*)::int AS stored FROM tasks');
+    await client.end();
+    if (rows[0]?.stored !== count) throw new Error(`${rows[0]?.stored} rows of ${count} were stored`);
+    return measured;
   };
   const bullMq = async (...settings: string[]) =>
     runQueue('bullmq', count, { nodes: NODES, args: [await startRedis(...settings)] });
@@ -38,16 +45,4 @@ export function nodes(count: number): Figure {
       { ...worked, name: 'the same, TASK_PREFETCH=50', of: PREFETCH, target: { atLeast: 8000 } },
     ],
   };
-}
-
-/** Measures {@link runQueue}. @throws {Error} if the number of rows stored is not the number of tasks */
-async function measureRows(name: string, count: number, url: string, env: Record<string, string>) {
-  const measured = await runQueue(name, count, { nodes: NODES, env: { DATABASE_URL: url, ...env } });
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  const { rows } = await client.query('SELECT count(*)::int AS stored FROM tasks');
-  await client.end();
-  const [{ stored }] = rows;
-  if (stored !== count) throw new Error(`${stored} rows of ${count} were stored`);
-  return measured;
 }

@@ -5,10 +5,7 @@ import { fuzz, origins, pipelines } from './requests.ts';
 import { streams, tokens } from './streams.ts';
 import { tasks } from './tasks.ts';
 
-export interface ListedScenario extends Scenario {
-  name: string;
-  group: string;
-}
+export type ListedScenario = Scenario & { name: string; group: string };
 
 const AT_ONCE = 4;
 
