@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { ConfigError, checkHeapBudget, defaults, loadConfig, logLevels } from '../main/config.ts';
-import { anyCharacter } from './support/any-character.ts';
+import { anyCharacter } from './support/broken-requests.ts';
 
 const MIB = 1024 * 1024;
 

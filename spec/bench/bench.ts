@@ -36,8 +36,7 @@ export interface Reading {
   target?: Target;
 }
 
-/** `within` bounds how far a ratio is from 1, in either direction. */
-type Target = { atMost: number } | { atLeast: number } | { within: number };
+type Target = { atMost: number } | { atLeast: number };
 
 type Measured = Map<string, Record<string, number>[]>;
 
@@ -119,7 +118,6 @@ function evaluate({ name, key, unit, of = 'product', beside, target }: Reading, 
 }
 
 function judge(value: number, target: Target): { target: string; met: boolean } {
-  if ('within' in target) return { target: `1 ± ${target.within}`, met: Math.abs(value - 1) <= target.within };
   if ('atMost' in target) return { target: `<= ${target.atMost}`, met: value <= target.atMost };
   return { target: `>= ${target.atLeast}`, met: value >= target.atLeast };
 }

@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib';
 import { Crowd } from '../load/crowd.ts';
 import { serveCalls, startChild } from '../support/child.ts';
-import { watchDelays } from '../support/delays.ts';
+import { watchDelays } from '../support/crowd.ts';
 import { Ledger } from '../support/ledger.ts';
 import { request } from '../support/program.ts';
 import { randomFrom } from '../support/seed.ts';

@@ -4,8 +4,8 @@ import { describePrices } from '../../main/admin/api-documents.ts';
 import { defaultSymbols, symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts';
 import { readContract } from '../../www/read-contract.ts';
 
-export type ServiceName = 'ticker' | 'tasks' | 'admin';
-export const serviceNames: readonly ServiceName[] = ['ticker', 'tasks', 'admin'];
+export const serviceNames = ['ticker', 'tasks', 'admin'] as const;
+export type ServiceName = (typeof serviceNames)[number];
 
 type Described<Value> = Readonly<Record<string, Value>>;
 
@@ -189,9 +189,7 @@ function responsesTo(service: ServiceName, { method, path }: { method: string; p
 
 /** Returns the paths that a service has, with their path items. */
 export function itemsOf(service: ServiceName): [string, PathItem][] {
-  return Object.entries(openApi.paths).filter(([, item]) =>
-    item.servers.some((server) => server['x-name'] === service),
-  );
+  return Object.entries(openApi.paths).filter(([, { servers }]) => servers.some((each) => each['x-name'] === service));
 }
 
 /** Returns a pattern for the paths of a template, case-sensitive and without a trailing slash. */
@@ -206,8 +204,8 @@ function parameters(template: string): number {
 
 /** Returns the responses of each operation of a path item, and those to other methods. */
 export function responsesIn(item: PathItem): Responses[] {
-  const own = METHODS.map((method) => item[method]?.responses).filter((answers) => answers !== undefined);
-  return [...own, item['x-other-methods']];
+  const own = METHODS.map((method) => item[method]?.responses);
+  return [...own, item['x-other-methods']].filter((answers) => answers !== undefined);
 }
 
 /** Resolves a reference to a component. */

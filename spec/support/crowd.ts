@@ -1,10 +1,18 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Crowd } from '../load/crowd.ts';
 import { serveCalls, startChild } from './child.ts';
 import { checkFrame } from './contract.ts';
-import { watchDelays } from './delays.ts';
 
 /** Numbers of clients. Silent and chatty ones never read; the chatty ones ping twice a second. */
 type CrowdStart = { port: number; token: string; readers: number; silent?: number; chatty?: number };
+
+/** Measures the longest delay of timers in this process, which tells the machine's load. */
+export function watchDelays(): { worstMs(): number; reset(): void } {
+  const resolution = 5;
+  const delays = monitorEventLoopDelay({ resolution });
+  delays.enable();
+  return { worstMs: () => Math.max(0, delays.max / 1e6 - resolution), reset: () => delays.reset() };
+}
 
 class Clients {
   #crowd!: Crowd;

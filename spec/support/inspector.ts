@@ -63,10 +63,7 @@ export async function inspect(program: Program) {
       const sessions = [undefined, ...threads.keys()];
       return (await Promise.all(sessions.map((session) => valueIn(session, expression)))).flat();
     },
-    /**
-     * Terminates threads whose name or file matches, the oldest first and at most `most`. A blocked thread terminates
-     * as soon as it runs JavaScript again. Returns their number, and a promise that resolves once they have ended.
-     */
+    /** Terminates matching threads, the oldest first and at most `most`. `dead` resolves once they have ended. */
     kill(thread: RegExp, most?: number): { count: number; dead: Promise<unknown> } {
       const sessions = fitting(thread).slice(0, most);
       for (const session of sessions) void valueIn(session, 'process.exit(3)');

@@ -31,10 +31,7 @@ export class Ledger {
     return answer?.status;
   }
 
-  /**
-   * Submits tasks with concurrent clients until a response is missing, or until the returned function is called, which
-   * waits for the last responses. Pauses after each response leave the CPU to others.
-   */
+  /** Submits tasks with clients until a response is missing, or until the returned function, which awaits the last ones. */
   flood(tasks: string, random: Random, clients = 4, pauseMs = 0): () => Promise<void> {
     let isOver = false;
     const client = async () => {
@@ -53,10 +50,7 @@ export class Ledger {
     await until(() => this.size >= goal);
   }
 
-  /**
-   * Waits until the service reports every accepted task as completed or failed. Asserts that tasks completed with
-   * their expected output, and that only tasks that always fail have failed. Their dead letters may be evicted.
-   */
+  /** Waits until every accepted task is settled as expected. Dead letters of tasks that always fail may be evicted. */
   async accountedFor(tasks: string): Promise<void> {
     for (const [id, output] of this.#expected) {
       const { status, result } = await endOf(tasks, id, output === undefined);

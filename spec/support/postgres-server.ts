@@ -38,10 +38,7 @@ export function lackingPostgres(): string | undefined {
 /** Longest start, including a recovery after a crash. */
 const MAX_START_MS = 60_000;
 
-/**
- * Shell script that runs the server. A signal name on standard input stops the server. The end of the input, which is
- * also the end of the spec process, removes the folder as well. The script exits when the server does.
- */
+/** Runs the server until a signal name on standard input, or until the input's end, which also removes the folder. */
 const SCRIPT = `exec 3<&0
 "$@" >/dev/null 2>&1 </dev/null 3<&- & server=$!
 { if read -r signal; then kill -s "$signal" $server; else : >"$0/abandoned"; kill -s QUIT $server; fi; } <&3 & reader=$!

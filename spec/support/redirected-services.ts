@@ -10,11 +10,8 @@ import { until } from './until.ts';
 export type RedirectedServices = Awaited<ReturnType<typeof startRedirected>>;
 
 /**
- * Starts `node dist/main` from a shell, does not read its standard output, and waits until it is ready.
- *
- * @param options.redirect redirection in shell syntax, such as `>/dev/full`
- * @param options.terminal whether standard output is a terminal, provided by `script` as the shell's parent
- * @param options.ownSession whether the process has its own session, so that closing the terminal sends no SIGHUP
+ * Starts `node dist/main` from a shell, with a redirection such as `>/dev/full` or in a terminal, and waits until it is
+ * ready. In a session of its own, it gets no SIGHUP when the terminal is closed.
  */
 export async function startRedirected(options: { redirect?: string; terminal?: boolean; ownSession?: boolean }) {
   const folder = await temporaryFolder();

@@ -20,9 +20,8 @@ import { holdToContract } from './contract-watch.ts';
 import { captureLog } from './log.ts';
 import { migratedFolder } from './migrated-folder.ts';
 import { connectRaw, handshake, type RawConnection } from './raw-connection.ts';
-import { Recorder } from './recorder.ts';
 import { serve } from './server.ts';
-import { startTicker } from './ticker.ts';
+import { Recorder, startTicker } from './ticker.ts';
 import { until } from './until.ts';
 import { connect, type StreamClient } from './websocket.ts';
 

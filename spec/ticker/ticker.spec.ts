@@ -3,8 +3,7 @@ import { TICKER } from '../../main/ticker/connection-handler.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import { seededPrices } from '../../workers/ticker/computed-prices.ts';
-import { Recorder } from '../support/recorder.ts';
-import { NEVER, pricesOf, startTicker } from '../support/ticker.ts';
+import { NEVER, pricesOf, Recorder, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 describe('the ticker', () => {

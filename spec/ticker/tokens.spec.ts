@@ -7,7 +7,7 @@ import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3
 import type { Policy, Scope } from '../../main/ticker/policy.ts';
 import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
-import { anyCharacter } from '../support/any-character.ts';
+import { anyCharacter } from '../support/broken-requests.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 

@@ -14,7 +14,7 @@ export function scheduled(count: number, seconds: number): Figure {
     name: `an idle process with ${count} scheduled tasks, ${seconds} s`,
     contenders: { product: () => measure(count, seconds), [NONE]: () => measure(0, seconds) },
     readings: [
-      { key: 'cpu', name: 'CPU', unit: 'ms/s', beside: NONE, target: { within: 0.1 } },
+      { key: 'cpu', name: 'CPU', unit: 'ms/s', beside: NONE, target: { atMost: 1.1 } },
       // The goal is 20 MB more, which is a fifth of what an idle process has.
       { key: 'memory', name: 'memory', unit: 'MB', beside: NONE, target: { atMost: 1.2 } },
     ],
