@@ -92,6 +92,14 @@ export class Attacker {
     return sockets.filter((socket) => socket !== undefined);
   }
 
+  /** Opens connections and sends the same bytes on each. Returns the accepted ones. */
+  async sendOnEach(service: Service, count: number, bytes: string | Buffer, host = 1): Promise<Socket[]> {
+    const sockets = await this.connections(service, count, host);
+    for (const socket of sockets) socket.write(bytes);
+    this.actions += sockets.length;
+    return sockets;
+  }
+
   /** Sends bytes on a connection, waits for its end and counts the status of the first response. */
   async send(service: Service, bytes: string | Buffer, host = 1): Promise<string> {
     const socket = await this.connect(service, host);

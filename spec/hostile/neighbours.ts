@@ -50,10 +50,7 @@ export class Neighbours {
     this.#crowd = new Crowd({ target, connections: STREAMS, concurrency: STREAMS, intervalMs: TICK_INTERVAL_MS });
     await this.#crowd.gather();
     if (this.#crowd.lost > 0) throw new Error(`a neighbour cannot join: ${[...this.#crowd.losses.keys()]}`);
-    await inTime(
-      until(() => this.#crowd.record.ticks >= 2),
-      'no ticks',
-    );
+    await inTime('no ticks', () => until(() => this.#crowd.record.ticks >= 2));
   }
 
   /** Starts a window with ten submissions and one health probe a second. */
@@ -90,7 +87,7 @@ export class Neighbours {
 
   /** Waits until every accepted task of the latest window is settled as expected. */
   async account(tasks: string): Promise<void> {
-    await inTime(this.#window.ledger.accountedFor(tasks), 'accepted tasks are neither rows nor dead letters');
+    await inTime('accepted tasks are neither rows nor dead letters', () => this.#window.ledger.accountedFor(tasks));
   }
 
   leave(): void {
@@ -129,9 +126,9 @@ export class Neighbours {
 }
 
 /** Rejects with an error if `step` takes too long. */
-function inTime(step: Promise<void>, error: string): Promise<void> {
+function inTime(error: string, step: () => Promise<void>): Promise<void> {
   const late = new Promise<never>((_, reject) => setTimeout(reject, MAX_WAIT_MS, new Error(error)).unref());
-  return Promise.race([step, late]);
+  return Promise.race([step(), late]);
 }
 
 export const startNeighbours = () => startChild<Neighbours>(import.meta.url);

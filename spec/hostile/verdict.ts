@@ -21,10 +21,8 @@ type Latencies = Pick<Bounds, 'tickMs' | 'healthMs'>;
 const LEFT_SHARE = 0.2;
 
 /**
- * Allowed growth of the resident memory since the start of the process, in MiB, in addition to that of objects and buffers. Allocators
- * do not return all pages, so the memory of bodies (64 MiB), responses (128 MiB) and the thread that parses bodies (64 MiB) may stay
- * resident, once, with a quarter of it for garbage. So may 64 MiB of garbage in each of the two task threads, which collect garbage
- * only when they allocate.
+ * Allowed growth of the resident memory since the start, in MiB. Allocators do not return all pages of bodies (64 MiB),
+ * responses (128) and the thread that parses bodies (64), with a quarter of it for garbage, nor 64 of each task thread.
  */
 const RESIDENT_MIB = 448;
 

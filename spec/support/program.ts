@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { loadConfig } from '../../main/config.ts';
@@ -38,6 +39,9 @@ export async function startProgram(options: ProgramOptions = {}): Promise<Progra
   const env = { ...process.env, ...(await freshSettings()), ...own };
   return watch(spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] }), symbolsOf(env));
 }
+
+/** Returns a new value of `CALLBACK_SECRET`. */
+export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
 
 /** Returns the symbols that settings name. A program with invalid ones does not start. */
 function symbolsOf({ TICKER_SYMBOLS }: NodeJS.ProcessEnv): readonly TickerSymbol[] {

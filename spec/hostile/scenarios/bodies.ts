@@ -31,9 +31,8 @@ const completes = (service: Service, path: string, body: Buffer) => async (attac
 
 /** Opens connections, sends `start` on each, and then one byte of `rest` on each per interval. */
 const drips = (start: string, rest: string) => async (attacker: Attacker) => {
-  const sockets = await attacker.connections('tasks', 300);
-  for (const socket of sockets) socket.resume().write(start);
-  attacker.actions += sockets.length;
+  const sockets = await attacker.sendOnEach('tasks', 300, start);
+  for (const socket of sockets) socket.resume();
   for (let at = 0; !attacker.over; at++) {
     for (const socket of sockets) if (socket.writable) socket.write(rest.charAt(at % rest.length));
     attacker.actions += sockets.length;
@@ -62,10 +61,7 @@ export const bodies = {
     attack: async (attacker) => {
       const body = submissionOf(MIB);
       const half = Buffer.concat([Buffer.from(posting('/tasks', body)), body.subarray(0, MIB / 2)]);
-      for (const socket of await attacker.connections('tasks', 300)) {
-        socket.resume().write(half);
-        attacker.actions += 1;
-      }
+      for (const socket of await attacker.sendOnEach('tasks', 300, half)) socket.resume();
     },
   },
   'slow-headers': { attack: drips('GET /tasks HTTP/1.1\r\nHost: ', 'localhost') },

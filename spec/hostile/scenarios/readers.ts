@@ -7,11 +7,9 @@ const LARGE_ROWS = 30;
 
 /** Opens connections that send a request and read only the first bytes of the response. */
 const readsSlowly = (service: Service, count: number, path: string, host?: number) => async (attacker: Attacker) => {
-  for (const socket of await attacker.connections(service, count, host)) {
-    socket.write(head(`GET ${path} HTTP/1.1`, 'Host: localhost'));
-    attacker.actions += 1;
-    socket.once('readable', () => attacker.got('began to answer'));
-  }
+  const bytes = head(`GET ${path} HTTP/1.1`, 'Host: localhost');
+  const sockets = await attacker.sendOnEach(service, count, bytes, host);
+  for (const socket of sockets) socket.once('readable', () => attacker.got('began to answer'));
 };
 
 export const readers = {

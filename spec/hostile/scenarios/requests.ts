@@ -11,9 +11,7 @@ export const pipelines = {
   'requests-in-one-packet': {
     bounds: floodBounds,
     attack: repeating(1, async (attacker) => {
-      const sockets = await attacker.connections('tasks', CONNECTIONS);
-      for (const socket of sockets) socket.write('GET / HTTP/1.1\r\n\r\n'.repeat(REQUESTS));
-      attacker.actions += sockets.length * REQUESTS;
+      const sockets = await attacker.sendOnEach('tasks', CONNECTIONS, 'GET / HTTP/1.1\r\n\r\n'.repeat(REQUESTS));
       await Promise.all(sockets.map((socket) => attacker.answer(socket)));
     }),
     outcomes: /^(400|408|no answer|refused)$/,

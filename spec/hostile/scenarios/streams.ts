@@ -68,11 +68,8 @@ export const streams = {
   },
   'streams-never-read': {
     attack: async (attacker) => {
-      const token = await attacker.token(HOST);
-      for (const socket of await attacker.connections('ticker', 300, HOST)) {
-        socket.pause().write(head(...handshake('/ws/ticker', token)));
-        attacker.actions += 1;
-      }
+      const bytes = head(...handshake('/ws/ticker', await attacker.token(HOST)));
+      for (const socket of await attacker.sendOnEach('ticker', 300, bytes, HOST)) socket.pause();
     },
   },
   'half-open-handshakes': {
