@@ -23,7 +23,6 @@ export interface Figure {
 
 /** One number of a measurement. */
 export interface Reading {
-  /** Its name in the measurement. */
   key: string;
   name: string;
   /** Absent for counts and ratios. */

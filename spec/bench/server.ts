@@ -46,7 +46,6 @@ export function startRedis(...settings: string[]): Promise<number> {
   });
 }
 
-/** The stream of the product, with a new token. */
 export async function streamOf({ ticker, token }: RunningServices): Promise<StreamTarget> {
   return { host: '127.0.0.1', port: Number(new URL(ticker).port), path: '/ws/ticker', token: await token() };
 }
@@ -59,7 +58,6 @@ export async function gatherCrowd(options: CrowdOptions): Promise<Crowd> {
   return crowd;
 }
 
-/** Seconds of CPU that all threads of a contender have used. */
 export function cpuOf({ child }: Program): number {
   return cpuSeconds(child.pid as number);
 }

@@ -208,7 +208,6 @@ export function responsesIn(item: PathItem): Responses[] {
   return [...own, item['x-other-methods']].filter((answers) => answers !== undefined);
 }
 
-/** Resolves a reference to a component. */
 export function resolve<Value extends object>(value: Value | Reference | undefined): Value | undefined {
   if (value === undefined || !('$ref' in value)) return value;
   const [, , kind = '', name = ''] = value.$ref.split('/');

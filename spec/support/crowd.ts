@@ -51,21 +51,18 @@ class Clients {
     while (lacking > 0 && this.#crowd.size >= this.#readers);
     const { missed, timestamps, lateness } = this.#crowd.record.report();
     return {
-      /** Number of open connections, as the clients see it. */
       open: this.#crowd.size,
       /** Timestamps of all distinct ticks in order, without snapshots. */
       timestamps,
       /** Number of the newest ticks that readers have not received, and of those that they missed in between. */
       ...{ lacking, missed },
       types: this.#types,
-      /** Number of close frames by code. */
       closed: Object.fromEntries([...this.#crowd.losses].filter(([reason]) => reason.startsWith('close code'))),
       /** Longest delays of ticks that are due at full seconds, and of timers in this process. */
       ...{ lateMs: lateness.max, machineMs: this.#delays.worstMs() },
     };
   }
 
-  /** Discards the records of all ticks and delays so far. */
   startOver(): void {
     this.#crowd.startOver();
     this.#delays.reset();

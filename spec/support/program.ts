@@ -22,12 +22,10 @@ export interface ProgramOptions {
   nodeOptions?: string[];
   /** Command prefix, such as `nice`, that replaces itself with the program. */
   within?: string[];
-  /** Command line arguments. */
   args?: string[];
   cwd?: string;
 }
 
-/** Options of a process with that limit of open files. */
 export function limitedTo(openFiles: number): Required<Pick<ProgramOptions, 'within'>> {
   return { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] };
 }

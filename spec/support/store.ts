@@ -38,7 +38,6 @@ export async function freshRows() {
     beside.exec('COMMIT');
   };
   const rows = beside.prepare('SELECT rowid FROM tasks ORDER BY rowid');
-  /** Returns the arrival numbers of the rows, in order. */
   const left = () => rows.all().map(({ rowid }) => rowid as number);
   return { dataDir, database, beside, add, left };
 }

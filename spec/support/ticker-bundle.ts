@@ -33,16 +33,12 @@ export interface TickerBundleOptions {
   maxTokens?: number;
   maxTokensPerKey?: number;
   clock?: Clock;
-  /** Folder of the built-in policies. */
   policies?: string;
-  /** Limit of key exchanges. */
   perMinute?: number;
   expiryCloses?: boolean;
-  /** Overrides of the relay's limits. */
   limits?: Partial<RelayLimits>;
   /** Tick interval of a real ticker; without it a {@link Recorder} replaces the ticker. */
   intervalMs?: number;
-  /** Overrides of parts of the app. */
   replace?: (real: TickerAppOptions) => Partial<TickerAppOptions>;
 }
 

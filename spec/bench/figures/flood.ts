@@ -109,7 +109,6 @@ function ratesOf(samples: QueueSample[]) {
   return { first, last, accepted: rate(first, last, 'accepted'), flooded: rate(first, last, 'completed') };
 }
 
-/** How fast a count rises, a second. */
 function rate(from: QueueSample, to: QueueSample, count: 'accepted' | 'completed'): number {
   return ((to[count] - from[count]) / (to.at - from.at)) * 1000;
 }
