@@ -3,7 +3,6 @@ import { writeFile } from 'node:fs/promises';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
-import { type Figure, median, type Reading, type Target } from './figure.ts';
 import { flood } from './figures/flood.ts';
 import { nodes } from './figures/nodes.ts';
 import { scheduled } from './figures/scheduled.ts';
@@ -12,6 +11,33 @@ import { crowds, stream } from './figures/stream.ts';
 import { batches, submissions } from './figures/submissions.ts';
 import { durableTasks, shapes, tasks } from './figures/tasks.ts';
 import { upgrades } from './figures/upgrades.ts';
+
+/** Something that is measured, of the product and of those beside it, in turn. */
+export interface Figure {
+  name: string;
+  /** Measures each contender once; the product is called `product`, with other settings or sizes `product, …`. */
+  contenders: Readonly<Record<string, () => Promise<Record<string, number>>>>;
+  /** What is read off a measurement, each with what is asked of it. */
+  readings: readonly Reading[];
+}
+
+/** One number of a measurement. */
+export interface Reading {
+  key: string;
+  name: string;
+  /** Absent for counts and ratios. */
+  unit?: string;
+  /** Whose number it is; the product's if absent. */
+  of?: string;
+  /** The contender that it is compared with; none if the number speaks for itself. */
+  beside?: string;
+  /** Bound of the ratio to that contender, or of the number itself. */
+  target?: Target;
+}
+
+type Target = { atMost: number } | { atLeast: number };
+
+type Measured = Map<string, Record<string, number>[]>;
 
 const { values, positionals } = parseArgs({
   options: {
@@ -45,7 +71,6 @@ if (unknown !== undefined) {
   console.error(`there is no figure ${unknown}, only ${known.join(', ')}`);
   process.exit(1);
 }
-type Measured = Map<string, Record<string, number>[]>;
 
 const report: object[] = [];
 for (const name of names) {
@@ -66,8 +91,7 @@ async function measure({ contenders }: Figure, runs: number): Promise<Measured> 
   for (let run = 1; run <= runs; run++) {
     for (const [name, once] of Object.entries(contenders)) {
       process.stderr.write(`  run ${run} of ${runs}: ${name}\u001b[K\r`);
-      const values = await once().finally(mochaHooks.afterEach);
-      measured.get(name)?.push(values);
+      measured.get(name)?.push(await once().finally(mochaHooks.afterEach));
     }
   }
   process.stderr.write('\u001b[K');
@@ -93,11 +117,16 @@ function evaluate({ name, key, unit, of = 'product', beside, target }: Reading, 
 }
 
 function judge(value: number, target: Target): { target: string; met: boolean } {
-  if ('within' in target) return { target: `1 ± ${target.within}`, met: Math.abs(value - 1) <= target.within };
   if ('atMost' in target) return { target: `<= ${target.atMost}`, met: value <= target.atMost };
   return { target: `>= ${target.atLeast}`, met: value >= target.atLeast };
 }
 
 function round(value: number): number {
   return Number(value.toPrecision(3));
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  const middle = (sorted.length - 1) / 2;
+  return ((sorted[Math.floor(middle)] as number) + (sorted[Math.ceil(middle)] as number)) / 2;
 }

@@ -1,9 +1,8 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { newSecret } from '../support/callback-secret.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { request, startServices } from '../support/program.ts';
+import { newSecret, request, startServices } from '../support/program.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { connect } from '../support/websocket.ts';
 

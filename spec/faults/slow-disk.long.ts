@@ -2,13 +2,13 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { type Sight, startNeighbours, TICK_INTERVAL_MS } from '../hostile/neighbours.ts';
-import { freshRows, range } from '../support/aged-rows.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run, runCommand } from '../support/command.ts';
 import { Ledger } from '../support/ledger.ts';
 import { post, type RunningServices, startServices, untilAnswer } from '../support/program.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { randomFrom, seed } from '../support/seed.ts';
+import { freshRows, range } from '../support/store.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 

@@ -3,11 +3,24 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { head } from '../support/raw-connection.ts';
 import type { Random } from '../support/seed.ts';
+import type { Bounds } from './verdict.ts';
+
+/** One kind of attack on a real process. Neighbours must not notice it. */
+export interface Scenario {
+  /** Settings of the process under attack. Scenarios with the same settings share a process. */
+  env?: Record<string, string>;
+  /** Runs in a child process of low priority until the time is over. */
+  attack?(attacker: Attacker): Promise<void>;
+  bounds?: Partial<Bounds>;
+  /** Correct outcomes of the attack; any outcome if absent. */
+  outcomes?: RegExp;
+}
+
+export type Scenarios = Readonly<Record<string, Scenario>>;
 
 /** Addresses and secrets that an attack receives. */
 export interface Mark {
-  /** Ports of the three listeners. */
-  ports: { ticker: number; tasks: number; admin: number };
+  ports: Record<'ticker' | 'tasks' | 'admin', number>;
   /** API key of the attacker, which is not the key of the neighbours. */
   apiKey: string;
 }
@@ -26,28 +39,23 @@ export class Attacker {
   /** Number of requests, frames and connections sent. */
   actions = 0;
   /** Number of results by name: a status, a close code, or an error. */
-  readonly outcomes = new Map<string, number>();
-  readonly #ends: number;
+  readonly outcomes: Record<string, number> = {};
+  readonly #endsMs: number;
   readonly #sockets = new Set<Socket>();
 
   constructor(mark: Mark, { random, seed, seconds }: { random: Random; seed: number; seconds: number }) {
     this.mark = mark;
     this.random = random;
     this.seed = seed;
-    this.#ends = performance.now() + seconds * 1000;
+    this.#endsMs = performance.now() + seconds * 1000;
   }
 
   get over(): boolean {
-    return performance.now() >= this.#ends;
+    return performance.now() >= this.#endsMs;
   }
 
-  /** Waits until the time of the attack is over. */
-  async rest(): Promise<void> {
-    await setTimeout(Math.max(0, this.#ends - performance.now()));
-  }
-
-  got(outcome: string | number): void {
-    this.outcomes.set(`${outcome}`, (this.outcomes.get(`${outcome}`) ?? 0) + 1);
+  got(outcome: string): void {
+    this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + 1;
   }
 
   /** Repeats a step in `clients` concurrent loops until the attack is over, however busy the machine is at least once. */
@@ -61,19 +69,10 @@ export class Attacker {
     await Promise.all(Array.from({ length: clients }, (_, client) => loop(client)));
   }
 
-  /**
-   * Opens a connection from one of the attacker's addresses.
-   *
-   * @param host last number of that address
-   * @returns undefined if the connection was refused
-   */
+  /** Opens a connection from the address that ends with `host`. Returns undefined if the connection was refused. */
   async connect(service: Service, host = 1): Promise<Socket | undefined> {
-    const socket = connect({
-      port: this.mark.ports[service],
-      host: '127.0.0.1',
-      localAddress: `${NETWORK}${host}`,
-      noDelay: true,
-    });
+    const addresses = { host: '127.0.0.1', localAddress: `${NETWORK}${host}` };
+    const socket = connect({ port: this.mark.ports[service], ...addresses, noDelay: true });
     this.#sockets.add(socket);
     socket.on('error', () => {}).once('close', () => this.#sockets.delete(socket));
     await Promise.race([once(socket, 'connect'), once(socket, 'close')]).catch(() => {});
@@ -85,11 +84,19 @@ export class Attacker {
 
   /** Opens connections, 100 at a time, and returns the accepted ones. */
   async connections(service: Service, count: number, host = 1): Promise<Socket[]> {
-    const sockets: Socket[] = [];
-    for (let opened = 0; opened < count; opened += 100) {
-      const batch = Array.from({ length: Math.min(100, count - opened) }, () => this.connect(service, host));
-      for (const socket of await Promise.all(batch)) if (socket !== undefined) sockets.push(socket);
+    const sockets: (Socket | undefined)[] = [];
+    while (sockets.length < count) {
+      const batch = Array.from({ length: Math.min(100, count - sockets.length) }, () => this.connect(service, host));
+      sockets.push(...(await Promise.all(batch)));
     }
+    return sockets.filter((socket) => socket !== undefined);
+  }
+
+  /** Opens connections and sends the same bytes on each. Returns the accepted ones. */
+  async sendOnEach(service: Service, count: number, bytes: string | Buffer, host = 1): Promise<Socket[]> {
+    const sockets = await this.connections(service, count, host);
+    for (const socket of sockets) socket.write(bytes);
+    this.actions += sockets.length;
     return sockets;
   }
 
@@ -114,29 +121,38 @@ export class Attacker {
     return wire;
   }
 
-  post(service: Service, path: string, body: string | Buffer, headers: string[] = [], host = 1): Promise<string> {
-    return this.send(service, Buffer.concat([Buffer.from(posting(path, body, headers)), Buffer.from(body)]), host);
+  submit(body: string | Buffer, ...headers: string[]): Promise<string> {
+    return this.send(
+      'tasks',
+      Buffer.concat([posting('/tasks', body, ...headers), body].map((part) => Buffer.from(part))),
+    );
   }
 
-  async token(host = 1): Promise<string> {
-    const answer = await this.post('ticker', '/auth/token', JSON.stringify({ api_key: this.mark.apiKey }), [], host);
+  /** Exchanges an API key for a token, which is empty if the key is refused. */
+  async token(host: number, key = this.mark.apiKey): Promise<string> {
+    const body = JSON.stringify({ api_key: key });
+    const answer = await this.send('ticker', posting('/auth/token', body) + body, host);
     return /"token":"([^"]+)"/.exec(answer)?.[1] ?? '';
   }
 
-  close(): void {
+  /** Keeps the connections until the time of the attack is over, and closes them. */
+  async end(): Promise<void> {
+    await setTimeout(Math.max(0, this.#endsMs - performance.now()));
     for (const socket of this.#sockets) socket.destroy();
   }
 }
 
-/** Head of a POST with `Connection: close`. */
-export function posting(path: string, body: string | Buffer, headers: string[] = []): string {
-  return head(
-    `POST ${path} HTTP/1.1`,
-    'Host: localhost',
-    'Connection: close',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    ...headers,
-  );
+/** An attack that repeats a step in `clients` concurrent loops. */
+export const repeating = (clients: number, step: (attacker: Attacker) => Promise<unknown>) => (attacker: Attacker) =>
+  attacker.repeat(clients, () => step(attacker));
+
+/** Head of a request on a connection that the service closes after its response. */
+export function lastHead(request: string, ...headers: string[]): string {
+  return head(`${request} HTTP/1.1`, 'Host: localhost', 'Connection: close', ...headers);
+}
+
+export function posting(path: string, body: string | Buffer, ...headers: string[]): string {
+  return lastHead(`POST ${path}`, `Content-Length: ${Buffer.byteLength(body)}`, ...headers);
 }
 
 /** Returns a submission whose text is `bytes` long in UTF-8, filled with characters of one or several bytes. */
@@ -144,6 +160,3 @@ export function submissionOf(bytes: number, filler = 'x'): Buffer {
   const frame = Buffer.byteLength('{"action":"x","data":{"text":""}}');
   return Buffer.from(`{"action":"x","data":{"text":"${filler.repeat((bytes - frame) / Buffer.byteLength(filler))}"}}`);
 }
-
-/** A task that cannot succeed. */
-export const failing = '{"action":"sum","data":{"numbers":["1"]}}';

@@ -4,7 +4,7 @@ import { broken, effectiveBounds, type Footprint, MIB, type Observation, usualBo
 
 const quiet: Sight = {
   ...{ seconds: 5, open: 20, ticks: 50, missed: 0, tickMs: 4, machineMs: 1, errors: {}, disconnections: {} },
-  ...{ submitted: 50, accepted: 50, submitMs: 9, probes: 5, healthMs: 3 },
+  ...{ accepted: 50, submitMs: 9, healthMs: 3 },
 };
 const footprint = { resident: 100 * MIB, live: 20 * MIB, descriptors: 40 };
 

@@ -15,14 +15,14 @@ export interface Bounds {
   refusals: boolean;
 }
 
+type Latencies = Pick<Bounds, 'tickMs' | 'healthMs'>;
+
 /** Allowed growth of objects and buffers, as a share of their size at the start. */
 const LEFT_SHARE = 0.2;
 
 /**
- * Allowed growth of the resident memory since the start of the process, in MiB, in addition to that of objects and buffers. Allocators
- * do not return all pages, so the memory of bodies (64 MiB), responses (128 MiB) and the thread that parses bodies (64 MiB) may stay
- * resident, once, with a quarter of it for garbage. So may 64 MiB of garbage in each of the two task threads, which collect garbage
- * only when they allocate.
+ * Allowed growth of the resident memory since the start, in MiB. Allocators do not return all pages of bodies (64 MiB),
+ * responses (128) and the thread that parses bodies (64), with a quarter of it for garbage, nor 64 of each task thread.
  */
 const RESIDENT_MIB = 448;
 
@@ -72,14 +72,10 @@ export function leftOf({ start, before, after }: Pick<Observation, 'start' | 'be
 }
 
 /** Returns the bounds of this run: the stated ones, or a multiple of the machine's own delays if larger. */
-export function effectiveBounds(
-  bounds: Bounds,
-  baseline: Pick<Bounds, 'tickMs' | 'healthMs'>,
-  { machineMs }: Sight,
-): Bounds {
-  const atLeast = (name: 'tickMs' | 'healthMs') =>
-    Math.max(bounds[name], NOISE_FACTOR * Math.max(baseline[name], machineMs));
-  return { ...bounds, tickMs: atLeast('tickMs'), healthMs: atLeast('healthMs') };
+export function effectiveBounds(bounds: Bounds, baseline: Latencies, { machineMs }: Sight): Bounds {
+  const noiseMs = (name: keyof Latencies) => NOISE_FACTOR * Math.max(baseline[name], machineMs);
+  const tickMs = Math.max(bounds.tickMs, noiseMs('tickMs'));
+  return { ...bounds, tickMs, healthMs: Math.max(bounds.healthMs, noiseMs('healthMs')) };
 }
 
 export function broken(observed: Observation, bounds: Bounds, correct: RegExp | undefined): string[] {

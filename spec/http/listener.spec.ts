@@ -11,7 +11,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
 import { connectHalfOpen, connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
-import { fine, serve, serveSlowly, type TestServer } from '../support/server.ts';
+import { fine, serve, serveSlowly } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
 const fineAfterBody: RequestListener = (request, response) => {
@@ -20,7 +20,7 @@ const fineAfterBody: RequestListener = (request, response) => {
 };
 
 /** Sends these lines. Returns the answer, after which the server must end the connection. */
-async function answerTo({ listener }: TestServer, ...lines: string[]) {
+async function answerTo({ listener }: Awaited<ReturnType<typeof serve>>, ...lines: string[]) {
   const { ended } = await connectRaw(listener.port, ...lines);
   return parseResponse(await ended);
 }

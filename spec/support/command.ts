@@ -2,11 +2,7 @@ import { type ExecFileOptions, execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-export interface Ended {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
+type Ended = { code: number; stdout: string; stderr: string };
 
 export function run(file: string, args: readonly string[], options: ExecFileOptions = {}): Promise<Ended> {
   return promisify(execFile)(file, args, { ...options, encoding: 'utf8' }).then(
@@ -15,19 +11,13 @@ export function run(file: string, args: readonly string[], options: ExecFileOpti
   );
 }
 
-/** Runs `main/cli/<name>` as a program. `DATA_DIR` and `DATABASE_URL` are unset if undefined. */
+/** Runs `main/cli/<name>` as a program. Settings are unset if undefined. */
 export function runCommand(
   name: 'keys' | 'backup' | 'handlers' | 'migrate',
   args: readonly string[],
   { dataDir, databaseUrl, policiesDir, cwd }: { [Name in 'dataDir' | 'databaseUrl' | 'policiesDir' | 'cwd']?: string },
 ): Promise<Ended> {
-  const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
-  const env = {
-    ...outer,
-    ...(dataDir && { DATA_DIR: dataDir }),
-    ...(databaseUrl && { DATABASE_URL: databaseUrl }),
-    ...(policiesDir && { POLICIES_DIR: policiesDir }),
-  };
+  const env = { ...process.env, DATA_DIR: dataDir, DATABASE_URL: databaseUrl, POLICIES_DIR: policiesDir };
   const file = fileURLToPath(new URL(`../../main/cli/${name}.ts`, import.meta.url));
-  return run(process.execPath, [file, ...args], { env, ...(cwd !== undefined && { cwd }) });
+  return run(process.execPath, [file, ...args], { env, cwd });
 }

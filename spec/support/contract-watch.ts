@@ -8,10 +8,7 @@ const LENGTH = /^(content-length|transfer-encoding): .*\r\n/gim;
 const watched = new Map<number, { service: ServiceName | undefined; symbols: readonly TickerSymbol[] }>();
 const failures = new Set<string>();
 
-/**
- * Checks all responses of a port against the contract until `forget` is called, and its frames unless `symbols` is
- * empty, as for made-up messages.
- */
+/** Checks the responses of a port until `forget` is called, and the frames unless `symbols` is empty. */
 export function holdToContract(port: number, name: string, symbols = defaultSymbols): { forget(): void } {
   watched.set(port, { service: serviceNames.find((each) => each === name), symbols });
   return { forget: () => void watched.delete(port) };
@@ -40,11 +37,7 @@ export function noteFrame(url: string, text: string, protocol: string): void {
   if (service === 'ticker' && symbols.length > 0) note(() => checkFrame(text, symbols, protocol));
 }
 
-/**
- * Checks the raw responses of a connection, in latin1.
- *
- * @param sent the first request, if known; other responses may belong to any operation
- */
+/** Checks raw responses in latin1. Without the first request, which is `sent`, they may belong to any operation. */
 export function noteWire(service: ServiceName | undefined, wire: string, sent = ''): void {
   if (service === undefined || wire === '') return;
   const [, method = '', path = ''] = /^([A-Z]+) (\/\S*) HTTP\/1\.1\r\n/.exec(sent) ?? [];
@@ -56,7 +49,7 @@ export function noteWire(service: ServiceName | undefined, wire: string, sent = 
     const { responses } = parseResponses(headOnly ? head : wire);
     for (const { status, headers, body } of responses) {
       if (status === 100) continue;
-      checkAnswer({ service, request, status, headers: new Headers([...headers]), body });
+      checkAnswer({ service, request, status, headers, body });
       request = undefined;
     }
   });

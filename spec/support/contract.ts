@@ -4,25 +4,14 @@ import { describePrices } from '../../main/admin/api-documents.ts';
 import { defaultSymbols, symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts';
 import { readContract } from '../../www/read-contract.ts';
 
-export type ServiceName = 'ticker' | 'tasks' | 'admin';
-export const serviceNames: readonly ServiceName[] = ['ticker', 'tasks', 'admin'];
+export const serviceNames = ['ticker', 'tasks', 'admin'] as const;
+export type ServiceName = (typeof serviceNames)[number];
 
 type Described<Value> = Readonly<Record<string, Value>>;
 
-interface Reference {
-  $ref: string;
-}
-
-interface MediaType {
-  schema: object;
-  'x-events'?: Described<object>;
-}
-
-interface Header {
-  required?: boolean;
-  schema?: { type?: string };
-  content?: Described<MediaType>;
-}
+type Reference = { $ref: string };
+type MediaType = { schema: object; 'x-events'?: Described<object> };
+type Header = { required?: boolean; schema?: { type?: string }; content?: Described<MediaType> };
 
 export interface Response {
   description: string;
@@ -32,18 +21,10 @@ export interface Response {
 }
 
 type Responses = Described<Response | Reference>;
+type Operation = { parameters?: readonly { name: string; schema: object }[]; responses: Responses };
+type Server = { url: string; 'x-name': ServiceName };
 
 const METHODS = ['get', 'head', 'post', 'put', 'delete', 'options'] as const;
-
-interface Operation {
-  parameters?: readonly { name: string; schema: object }[];
-  responses: Responses;
-}
-
-interface Server {
-  url: string;
-  'x-name': ServiceName;
-}
 
 interface PathItem extends Partial<Record<(typeof METHODS)[number], Operation>> {
   servers: readonly Server[];
@@ -84,14 +65,13 @@ ajv.addSchema({ ...openApi, $id: 'openapi' }, undefined, undefined, false);
 
 const compiled = new WeakMap<object, ValidateFunction>();
 
+/** Returns a schema whose references lead to the OpenAPI document. */
+const absolute = (schema: object) => JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"openapi#/'));
+
 /** Returns the mismatch of a value and a schema, or undefined. */
 export function mismatch(schema: object, value: unknown): string | undefined {
-  let validate = compiled.get(schema);
-  if (validate === undefined) {
-    const whole = JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"openapi#/'));
-    validate = ajv.compile(whole);
-    compiled.set(schema, validate);
-  }
+  const validate = compiled.get(schema) ?? ajv.compile(absolute(schema));
+  compiled.set(schema, validate);
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
 }
 
@@ -158,20 +138,14 @@ function checkEvents(stream: string): void {
 /** @throws {Error} if the contract does not describe a response, with the difference in its message */
 export function checkAnswer(answered: Answered): void {
   const { service, request, status, body } = answered;
-  const what = `${service} ${request === undefined ? '' : `${request.method} ${request.path} `}${status}`;
-  const fail = (reason: string): never => {
-    throw new Error(`contract: ${what}: ${reason.slice(0, 500)}; body: ${body.slice(0, 300)}`);
-  };
-  if (request === undefined) {
-    const reasons = itemsOf(service)
-      .flatMap(([, item]) => responsesIn(item))
-      .map((answers) => problem(answers, answered));
-    if (!reasons.includes(undefined)) fail(`no operation answers so: ${[...new Set(reasons)].join(' | ')}`);
-    return;
-  }
-  const item = pathItem(service, request.path) ?? fail('the path is not described');
-  const reason = problem(responsesOf(item, request.method), answered);
-  if (reason !== undefined) fail(reason);
+  const all = () => itemsOf(service).flatMap(([, item]) => responsesIn(item));
+  const operations = request === undefined ? all() : [responsesTo(service, request)];
+  const reasons = operations.map((answers) => problem(answers, answered));
+  if (reasons.includes(undefined)) return;
+  const reason = [...new Set(reasons)].join(' | ').slice(0, 500);
+  const what =
+    request === undefined ? `${status}: no operation answers so` : `${request.method} ${request.path} ${status}`;
+  throw new Error(`contract: ${service} ${what}: ${reason}; body: ${body.slice(0, 300)}`);
 }
 
 /** Returns the reason why a response matches none of the described ones, or undefined. */
@@ -204,24 +178,21 @@ function bodyProblem(content: Described<MediaType>, type: string, body: string):
   return mismatch(media.schema, parse(body, 'the body'));
 }
 
-/** Returns the path item that matches a path; the one without parameters takes precedence. */
-function pathItem(service: ServiceName, path: string): PathItem | undefined {
+/** Returns the responses to a request. The path without parameters takes precedence. */
+function responsesTo(service: ServiceName, { method, path }: { method: string; path: string }): Responses {
   const [bare = ''] = path.split(/[?#]/);
-  const own = itemsOf(service).filter(([template]) => pattern(template).test(bare));
-  return own.sort(([a], [b]) => parameters(a) - parameters(b))[0]?.[1];
+  const fitting = itemsOf(service).filter(([template]) => pattern(template).test(bare));
+  const [[, item] = []] = fitting.sort(([one], [other]) => parameters(one) - parameters(other));
+  const name = METHODS.find((each) => each === method.toLowerCase());
+  return (name && item?.[name])?.responses ?? item?.['x-other-methods'] ?? {};
 }
 
 /** Returns the paths that a service has, with their path items. */
 export function itemsOf(service: ServiceName): [string, PathItem][] {
-  return Object.entries(openApi.paths).filter(([, item]) =>
-    item.servers.some((server) => server['x-name'] === service),
-  );
+  return Object.entries(openApi.paths).filter(([, { servers }]) => servers.some((each) => each['x-name'] === service));
 }
 
-/**
- * Returns a pattern for the paths of a template, case-sensitive and without a trailing slash. `/{path}` matches every
- * path.
- */
+/** Returns a pattern for the paths of a template, case-sensitive and without a trailing slash. */
 function pattern(template: string): RegExp {
   if (template === '/{path}') return /^/;
   return new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
@@ -231,18 +202,12 @@ function parameters(template: string): number {
   return template === '/{path}' ? Number.POSITIVE_INFINITY : template.split('{').length;
 }
 
-function responsesOf(item: PathItem, method: string): Responses {
-  const name = METHODS.find((each) => each === method.toLowerCase());
-  return (name && item[name])?.responses ?? item['x-other-methods'];
-}
-
 /** Returns the responses of each operation of a path item, and those to other methods. */
 export function responsesIn(item: PathItem): Responses[] {
-  const own = METHODS.map((method) => item[method]?.responses).filter((answers) => answers !== undefined);
-  return [...own, item['x-other-methods']];
+  const own = METHODS.map((method) => item[method]?.responses);
+  return [...own, item['x-other-methods']].filter((answers) => answers !== undefined);
 }
 
-/** Resolves a reference to a component. */
 export function resolve<Value extends object>(value: Value | Reference | undefined): Value | undefined {
   if (value === undefined || !('$ref' in value)) return value;
   const [, , kind = '', name = ''] = value.$ref.split('/');

@@ -1,18 +1,17 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Crowd } from '../load/crowd.ts';
 import { serveCalls, startChild } from './child.ts';
 import { checkFrame } from './contract.ts';
-import { watchDelays } from './delays.ts';
 
-/**
- * Numbers of clients: readers, and clients that never read, of which the silent ones send nothing and the chatty ones
- * ping twice a second.
- */
-export interface CrowdStart {
-  port: number;
-  token: string;
-  readers: number;
-  silent?: number;
-  chatty?: number;
+/** Numbers of clients. Silent and chatty ones never read; the chatty ones ping twice a second. */
+type CrowdStart = { port: number; token: string; readers: number; silent?: number; chatty?: number };
+
+/** Measures the longest delay of timers in this process, which tells the machine's load. */
+export function watchDelays(): { worstMs(): number; reset(): void } {
+  const resolution = 5;
+  const delays = monitorEventLoopDelay({ resolution });
+  delays.enable();
+  return { worstMs: () => Math.max(0, delays.max / 1e6 - resolution), reset: () => delays.reset() };
 }
 
 class Clients {
@@ -52,21 +51,18 @@ class Clients {
     while (lacking > 0 && this.#crowd.size >= this.#readers);
     const { missed, timestamps, lateness } = this.#crowd.record.report();
     return {
-      /** Number of open connections of all clients, as the clients see it. */
       open: this.#crowd.size,
       /** Timestamps of all distinct ticks in order, without snapshots. */
       timestamps,
       /** Number of the newest ticks that readers have not received, and of those that they missed in between. */
       ...{ lacking, missed },
       types: this.#types,
-      /** Number of close frames by code. */
       closed: Object.fromEntries([...this.#crowd.losses].filter(([reason]) => reason.startsWith('close code'))),
       /** Longest delays of ticks that are due at full seconds, and of timers in this process. */
       ...{ lateMs: lateness.max, machineMs: this.#delays.worstMs() },
     };
   }
 
-  /** Discards the records of all ticks and delays so far. */
   startOver(): void {
     this.#crowd.startOver();
     this.#delays.reset();

@@ -3,14 +3,12 @@ import { afterTest } from './cleanup.ts';
 /** Returns a function that returns the number of event-loop turns so far. Counting stops after the test. */
 export function countTurns(): () => number {
   let turns = 0;
-  let watching = true;
+  let next: NodeJS.Immediate;
   const count = () => {
     turns++;
-    if (watching) setImmediate(count);
+    next = setImmediate(count);
   };
   count();
-  afterTest(() => {
-    watching = false;
-  });
+  afterTest(() => clearImmediate(next));
   return () => turns;
 }

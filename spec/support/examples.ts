@@ -22,11 +22,7 @@ export function adapt(example: string | undefined, { ticker, tasks }: RunningSer
   return example.replaceAll('localhost:8081', new URL(ticker).host).replaceAll('localhost:8080', new URL(tasks).host);
 }
 
-/**
- * Runs an example in a shell, which exits at the first failing command.
- *
- * @param env variables set by earlier examples
- */
+/** Runs an example in a shell, which exits at the first failing command. */
 export function paste(example: string, env: Record<string, string> = {}): ChildProcessWithoutNullStreams {
   return spawn('bash', ['-c', `set -e\n${example}`], { cwd: projectFolder, env: { ...process.env, ...env } });
 }

@@ -3,10 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterTest } from './cleanup.ts';
 
-/**
- * First port to try. Linux assigns ports from 32768 up to outgoing connections and to listeners on port 0, so lower
- * ones stay free.
- */
+/** First port to try. Linux assigns ports from 32768 up to outgoing connections and to listeners on port 0. */
 const FIRST = 16_384;
 const EPHEMERAL = 32_768;
 
@@ -28,10 +25,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/**
- * Starts a server on a free port. Tries other ports if the start fails, because another process may take the port
- * first.
- */
+/** Starts a server on a free port. Tries others if the start fails, because another process may take the port first. */
 export async function onFreePort<Started>(start: (port: number) => Promise<Started>): Promise<Started> {
   for (let starts = 1; ; starts++) {
     try {

@@ -2,10 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { temporaryFolder } from './cleanup.ts';
 
-/**
- * Creates a handlers module with the action `hold`, whose tasks run until they are released or aborted. `release` lets
- * all of them end, now and in the future.
- */
+/** Creates a handlers module with the action `hold`, whose tasks run until they are aborted or `release` is called. */
 export async function holdTasks() {
   const folder = await temporaryFolder();
   const [module, released] = [join(folder, 'handlers.ts'), join(folder, 'released')];

@@ -12,10 +12,7 @@ export type Inspector = Awaited<ReturnType<typeof inspect>>;
 /** Result of a command; undefined if the command failed. */
 type Result = { result: { value: unknown } } | undefined;
 
-/**
- * Attaches to a program that was started with {@link inspectable}, for access to its threads through Node's inspector
- * protocol.
- */
+/** Attaches to a program that was started with {@link inspectable}, for access to its threads. */
 export async function inspect(program: Program) {
   const address = /Debugger listening on (ws:\S+)/.exec(program.errors())?.[1];
   if (address === undefined) throw new Error('the program was not started to be inspected');
@@ -28,20 +25,19 @@ export async function inspect(program: Program) {
   const attached = new Condition();
   let id = 0;
   const answers = new Map<number, (result: Result) => void>();
-  /**
-   * Sends a command to the main thread. Resolves when it is executed; a command for another thread is then queued
-   * there.
-   */
-  const send = (method: string, params: object) =>
-    new Promise<void>((resolve) => {
-      answers.set(++id, () => resolve());
-      socket.send(JSON.stringify({ id, method, params }));
-    });
+  /** Sends a command to the main thread, or to another one. Resolves with the result, if there is one. */
+  const send = (method: string, params: object, session?: string) => {
+    const question = ++id;
+    const answer = new Promise<Result>((resolve) => answers.set(question, resolve));
+    const message = JSON.stringify({ id: question, method, params });
+    if (session === undefined) socket.send(message);
+    else void send('NodeWorker.sendMessageToWorker', { sessionId: session, message });
+    return answer.finally(() => answers.delete(question));
+  };
   socket.on('message', (data) => {
     const { method, params, ...answer } = JSON.parse(data.toString());
     const toThread = method === 'NodeWorker.receivedMessageFromWorker' ? JSON.parse(params.message) : answer;
     answers.get(toThread.id)?.(toThread.result);
-    answers.delete(toThread.id);
     if (method === 'NodeWorker.attachedToWorker') {
       threads.set(params.sessionId, `${params.workerInfo.title} ${params.workerInfo.url}`);
     } else if (method === 'NodeWorker.detachedFromWorker') {
@@ -52,44 +48,25 @@ export async function inspect(program: Program) {
   void send('NodeWorker.enable', { waitForDebuggerOnStart: false });
 
   const fitting = (thread: RegExp) => [...threads].filter(([, name]) => thread.test(name)).map(([session]) => session);
-  /** Runs code in a thread without waiting for the result. Id 0 marks a result that is ignored. */
-  const run = (sessionId: string, expression: string) => {
-    const message = JSON.stringify({ id: 0, method: 'Runtime.evaluate', params: { expression } });
-    return send('NodeWorker.sendMessageToWorker', { sessionId, message });
-  };
-  /**
-   * Evaluates an expression in a thread, or in the main thread if `session` is undefined. Returns its value as the only
-   * element of an array, which is empty if the thread ends first.
-   */
-  const valueIn = async (session: string | undefined, expression: string): Promise<unknown[]> => {
-    const question = ++id;
-    const answer = new Promise<Result>((resolve) => answers.set(question, resolve));
-    const params = { expression, returnByValue: true };
-    const message = JSON.stringify({ id: question, method: 'Runtime.evaluate', params });
-    if (session === undefined) socket.send(message);
-    else void send('NodeWorker.sendMessageToWorker', { sessionId: session, message });
+  /** Returns the value of an expression as the only element of an array, which is empty if the thread ends first. */
+  const valueIn = (session: string | undefined, expression: string): Promise<unknown[]> => {
+    const answer = send('Runtime.evaluate', { expression, returnByValue: true }, session);
     // The result is undefined if the thread was terminated while it evaluated the expression.
     const answered = answer.then((reply) => (reply === undefined ? [] : [reply.result.value]));
     const ended = attached.found(() => (session === undefined || threads.has(session) ? undefined : []));
-    return Promise.race([answered, ended]).finally(() => answers.delete(question));
+    return Promise.race([answered, ended]);
   };
   return {
     valueOfMain: async (expression: string): Promise<unknown> => (await valueIn(undefined, expression))[0],
-    /**
-     * Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. A thread
-     * that ends before it has answered is left out.
-     */
+    /** Returns the values of an expression in all threads, the main thread first. Leaves out a thread that ends. */
     async values(expression: string): Promise<unknown[]> {
       const sessions = [undefined, ...threads.keys()];
       return (await Promise.all(sessions.map((session) => valueIn(session, expression)))).flat();
     },
-    /**
-     * Terminates threads whose name or file matches, the oldest first and at most `most`. A blocked thread terminates
-     * as soon as it runs JavaScript again. Returns their number, and a promise that resolves once they have ended.
-     */
+    /** Terminates matching threads, the oldest first and at most `most`. `dead` resolves once they have ended. */
     kill(thread: RegExp, most?: number): { count: number; dead: Promise<unknown> } {
       const sessions = fitting(thread).slice(0, most);
-      for (const session of sessions) void run(session, 'process.exit(3)');
+      for (const session of sessions) void valueIn(session, 'process.exit(3)');
       const hasEnded = () => sessions.every((session) => !threads.has(session)) || undefined;
       return { count: sessions.length, dead: attached.found(hasEnded) };
     },

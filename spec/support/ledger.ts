@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { runOn } from './migrated-folder.ts';
-import { post, type RunningServices, request } from './program.ts';
+import { post, type RunningServices, request, untilAnswer } from './program.ts';
 import type { Random } from './seed.ts';
 import { eventually, until } from './until.ts';
 
@@ -22,11 +22,7 @@ export class Ledger {
     return this.#expected.size;
   }
 
-  /**
-   * Submits a task of a random kind, or of the kind at `index`.
-   *
-   * @returns the status of the response; undefined without a response
-   */
+  /** Submits a task of a random kind, or of the kind at `index`. Returns the status, if there is a response. */
   async submit(tasks: string, random: Random, index = random.below(kinds.length)): Promise<number | undefined> {
     const { submission, output } = kinds[index] as (typeof kinds)[number];
     const answer = await post(`${tasks}/tasks`, submission).catch(() => undefined);
@@ -35,12 +31,7 @@ export class Ledger {
     return answer?.status;
   }
 
-  /**
-   * Submits tasks with concurrent clients until a response is missing, or until the returned function is called.
-   *
-   * @param pauseMs pause of a client after each response, which leaves the CPU to others
-   * @returns a function that waits for the last responses
-   */
+  /** Submits tasks with clients until a response is missing, or until the returned function, which awaits the last ones. */
   flood(tasks: string, random: Random, clients = 4, pauseMs = 0): () => Promise<void> {
     let isOver = false;
     const client = async () => {
@@ -59,10 +50,7 @@ export class Ledger {
     await until(() => this.size >= goal);
   }
 
-  /**
-   * Waits until the service reports every accepted task as completed or failed. Asserts that tasks completed with
-   * their expected output, and that only tasks that always fail have failed. Their dead letters may be evicted.
-   */
+  /** Waits until every accepted task is settled as expected. Dead letters of tasks that always fail may be evicted. */
   async accountedFor(tasks: string): Promise<void> {
     for (const [id, output] of this.#expected) {
       const { status, result } = await endOf(tasks, id, output === undefined);
@@ -71,43 +59,30 @@ export class Ledger {
     }
   }
 
-  /**
-   * Waits until the queue has no unsettled task. Asserts that every accepted task was settled once, as a row with its
-   * output or as a dead letter.
-   *
-   * @param durable whether the queue is on disk, where the dead letters of other submissions can be identified
-   */
+  /** Waits until the queue is empty. Asserts that each accepted task was settled once, as a row or as a dead letter. */
   async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
     const counts = await untilIdle(tasks);
-    const rows = new Map<string, unknown>();
-    for (const { id, result } of runOn(dataDir, 'SELECT id, result FROM tasks')) {
-      rows.set(id as string, JSON.parse(result as string).output);
-    }
-    const failed: string[] = [];
+    const rows = new Map(runOn(dataDir, 'SELECT id, result FROM tasks').map(({ id, result }) => [id, result]));
+    let failed = 0;
     for (const [id, output] of this.#expected) {
-      if (rows.has(id)) expect(rows.get(id), `output of ${id}`).to.equal(output);
-      else {
-        expect((await request(`${tasks}/tasks/${id}`)).body).to.include({ id, status: 'failed' });
-        failed.push(id);
+      if (rows.has(id)) {
+        expect(JSON.parse(rows.get(id) as string).output, `output of ${id}`).to.equal(output);
+        continue;
       }
+      expect((await request(`${tasks}/tasks/${id}`)).body).to.include({ id, status: 'failed' });
+      failed += 1;
     }
     expect(counts.dropped).to.equal(0);
-    if (!durable) {
-      expect(counts.dead, 'dead letters').to.be.at.least(failed.length);
-      return;
-    }
-    // Dead letters of submissions that were accepted although their response was lost.
-    const others = runOn(dataDir, "SELECT id FROM messages WHERE state = 'failed'").filter(
-      ({ id }) => !this.#expected.has(id as string) && !rows.has(id as string),
-    );
-    expect(counts.dead, 'dead letters of tasks without a row').to.equal(failed.length + others.length);
+    // Dead letters of submissions that were accepted although their response was lost. Only a queue on disk names them.
+    const dead = durable ? runOn(dataDir, "SELECT id FROM messages WHERE state = 'failed'") : [];
+    const others = dead.filter(({ id }) => !this.#expected.has(id as string) && !rows.has(id));
+    if (durable) expect(counts.dead, 'dead letters of tasks without a row').to.equal(failed + others.length);
+    else expect(counts.dead, 'dead letters').to.be.at.least(failed);
   }
 }
 
 /** Returns the queue's counts after asserting that they add up. */
-export async function queueCounts(
-  tasks: string,
-): Promise<Record<'waiting' | 'delayed' | 'in_flight' | 'dead' | 'dropped' | 'cancelled', number>> {
+export async function queueCounts(tasks: string) {
   const { status, body } = await request(`${tasks}/queue`);
   expect(status).to.equal(200);
   const { accepted, completed, dead, dropped, cancelled, waiting, delayed, in_flight } = body;
@@ -116,22 +91,20 @@ export async function queueCounts(
 }
 
 /** Waits until the queue has no unsettled task. Returns its counts. */
-export const untilIdle = (tasks: string) =>
-  eventually(
+export function untilIdle(tasks: string) {
+  return eventually(
     () => queueCounts(tasks),
     ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
   );
+}
 
 /** Waits until a task is completed or failed. A task that `fails` is unknown once the bound on dead letters has evicted it. */
 async function endOf(tasks: string, id: string, fails: boolean): Promise<{ status: string; result: string }> {
-  const { status, body } = await eventually(
-    () => request(`${tasks}/tasks/${id}`),
-    ({ status, body }) => {
-      // The status is 500 while the row cannot be read.
-      if (status !== 500) expect(status, `accepted, but unknown: ${id}`).to.be.oneOf(fails ? [200, 404] : [200]);
-      return status === 404 || body.status === 'completed' || body.status === 'failed';
-    },
-  );
+  const { status, body } = await untilAnswer(`${tasks}/tasks/${id}`, ({ status, body }) => {
+    // The status is 500 while the row cannot be read.
+    if (status !== 500) expect(status, `accepted, but unknown: ${id}`).to.be.oneOf(fails ? [200, 404] : [200]);
+    return status === 404 || body.status === 'completed' || body.status === 'failed';
+  });
   if (status === 404) expect((await queueCounts(tasks)).dropped, 'evicted dead letters').to.be.above(0);
   return status === 404 ? { status: 'failed', result: '' } : body;
 }

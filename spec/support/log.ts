@@ -2,11 +2,7 @@ import { pino } from 'pino';
 import type { Log } from '../../main/log/log.ts';
 import { Condition } from './until.ts';
 
-export interface LogLine {
-  level: number;
-  msg: string;
-  [field: string]: unknown;
-}
+export type LogLine = { level: number; msg: string; [field: string]: unknown };
 
 export function captureLog() {
   const lines: LogLine[] = [];

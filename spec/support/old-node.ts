@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { delimiter, join } from 'node:path';
 import { runtimeIsNewEnough } from '../../main/process/runtime.ts';
 
@@ -12,10 +12,7 @@ export const outerPath = (process.env.PATH ?? '')
 export function oldNode(): string | undefined {
   const nodes = outerPath.split(delimiter).map((folder) => join(folder, 'node'));
   return nodes.find((node) => {
-    try {
-      return !runtimeIsNewEnough(execFileSync(node, ['--version'], { encoding: 'utf8' }).slice(1));
-    } catch {
-      return false;
-    }
+    const { stdout } = spawnSync(node, ['--version'], { encoding: 'utf8' });
+    return stdout?.startsWith('v') && !runtimeIsNewEnough(stdout.slice(1));
   });
 }

@@ -1,16 +1,13 @@
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Client } from 'pg';
 import { onFreePort } from './free-port.ts';
 import { lacking } from './requirements.ts';
-
-export type PostgresServer = Awaited<ReturnType<typeof startPostgres>>;
 
 const DEBIAN = '/usr/lib/postgresql';
 const CACHE = join(import.meta.dirname, '../../node_modules/.cache/postgres');
@@ -19,20 +16,12 @@ const run = promisify(execFile);
 
 /** Returns the folder of `initdb` and `postgres`. Debian keeps these programs off the PATH, in a folder per version. */
 function binaries(): string | undefined {
-  const folders = (process.env.PATH ?? '').split(':');
-  try {
-    const versions = readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a));
-    folders.push(...versions.map((version) => join(DEBIAN, version, 'bin')));
-  } catch {
-    // Not a Debian installation.
-  }
+  const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((one, other) => Number(other) - Number(one)) : [];
+  const folders = [...(process.env.PATH ?? '').split(':'), ...versions.map((version) => join(DEBIAN, version, 'bin'))];
   return folders.find((folder) => ['initdb', 'postgres'].every((name) => existsSync(join(folder, name))));
 }
 
-/**
- * Returns the user that runs the server: `postgres` if this process runs as root, because the server refuses to run
- * as root.
- */
+/** Returns the user that runs the server, which refuses to run as root. */
 function owner(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { stdio: ['ignore', 'pipe', 'ignore'] }));
@@ -42,21 +31,14 @@ function owner(): { uid: number; gid: number } | undefined {
 /** Returns what this machine lacks for a server, or undefined. */
 export function lackingPostgres(): string | undefined {
   if (binaries() === undefined) return lacking('PostgreSQL server', 'postgresql');
-  try {
-    owner();
-    return undefined;
-  } catch {
-    return 'there is no user postgres on this machine';
-  }
+  const isUserMissing = process.getuid?.() === 0 && spawnSync('id', ['postgres']).status !== 0;
+  return isUserMissing ? 'there is no user postgres on this machine' : undefined;
 }
 
 /** Longest start, including a recovery after a crash. */
 const MAX_START_MS = 60_000;
 
-/**
- * Shell script that runs the server. A signal name on standard input stops the server. The end of the input, which is
- * also the end of the spec process, removes the folder as well. The script exits when the server does.
- */
+/** Runs the server until a signal name on standard input, or until the input's end, which also removes the folder. */
 const SCRIPT = `exec 3<&0
 "$@" >/dev/null 2>&1 </dev/null 3<&- & server=$!
 { if read -r signal; then kill -s "$signal" $server; else : >"$0/abandoned"; kill -s QUIT $server; fi; } <&3 & reader=$!
@@ -69,10 +51,7 @@ exit $status`;
 
 const INITDB_OPTIONS = ['-U', 'spec', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
 
-/**
- * Creates an empty database cluster. A copy of it is kept for later runs: `initdb` costs 1.8 s of CPU time, a copy
- * 0.1 s. Each owner has a copy of its own, because only the owner can read it.
- */
+/** Creates an empty cluster. Its owner keeps a copy for later runs, because `initdb` costs 1.8 s of CPU time. */
 async function createCluster(data: string, bin: string, as: ReturnType<typeof owner>): Promise<void> {
   const { stdout: version } = await run(join(bin, 'postgres'), ['--version']);
   const key = [version, as?.uid ?? process.getuid?.(), ...INITDB_OPTIONS].join(' ');
@@ -82,24 +61,12 @@ async function createCluster(data: string, bin: string, as: ReturnType<typeof ow
     return;
   }
   await run(join(bin, 'initdb'), ['-D', data, ...INITDB_OPTIONS], { cwd: dirname(data), ...as });
-  let unfinished: string | undefined;
-  try {
-    mkdirSync(CACHE, { recursive: true });
-    unfinished = mkdtempSync(join(CACHE, 'unfinished-'));
-    await run('cp', ['-a', data, unfinished]);
-    renameSync(join(unfinished, basename(data)), kept);
-  } catch (error) {
-    // Another process was faster, or the cache belongs to another user.
-    if (!['ENOTEMPTY', 'EEXIST', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-  } finally {
-    if (unfinished !== undefined) rmSync(unfinished, { recursive: true });
-  }
+  // The copy fails if another process was faster, or if the cache belongs to another user.
+  const keep = 'mkdir -p "$0" && cp -a "$1" "$2.$$" && mv -T "$2.$$" "$2"; rm -rf "$2.$$"';
+  await run('sh', ['-c', keep, CACHE, data, kept]);
 }
 
-/**
- * Creates a server with an empty database cluster and starts it. It ends with this process, even if this process is
- * killed.
- */
+/** Starts a server with an empty database cluster. It ends with this process, even if this process is killed. */
 export async function startPostgres() {
   const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-postgres-'));
   const as = owner();
@@ -123,7 +90,9 @@ export async function startPostgres() {
     child.stdin?.on('error', () => {});
     (child.stdin as unknown as { unref(): void }).unref();
     const deadline = performance.now() + MAX_START_MS;
-    while (!(await serves(urlAt(port), data))) {
+    // The server itself notes there that it accepts connections.
+    const state = join(data, 'postmaster.pid');
+    while (!existsSync(state) || !readFileSync(state, 'utf8').includes('ready')) {
       if (child.exitCode !== null) throw new Error(`the PostgreSQL server ended with exit code ${child.exitCode}`);
       if (performance.now() > deadline) throw new Error('the PostgreSQL server does not accept connections');
       await setTimeout(20);
@@ -138,30 +107,10 @@ export async function startPostgres() {
     child.stdin?.end(how === 'fast' ? 'INT\n' : 'QUIT\n');
     await ended;
   };
-  const remove = async () => {
-    await stop('immediate');
-    await run('rm', ['-rf', folder]);
-  };
+  const remove = () => stop('immediate').then(() => run('rm', ['-rf', folder]));
 
   const creating = createCluster(data, bin, as).then(() => onFreePort(startOn));
-  const port = await creating.catch(async (error) => {
-    await remove();
-    throw error;
-  });
+  creating.catch(remove);
+  const port = await creating;
   return { url: urlAt(port), start: () => startOn(port), stop, remove };
-}
-
-/** Whether the server of that data folder accepts connections at that URL. Another server may have taken its port. */
-async function serves(url: string, data: string): Promise<boolean> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5000 });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    const { rows } = await client.query("SELECT current_setting('data_directory') AS folder");
-    return rows[0]?.folder === data;
-  } catch {
-    return false;
-  } finally {
-    await client.end().catch(() => {});
-  }
 }

@@ -1,19 +1,11 @@
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 
-export function residentBytes(pid: number): number {
-  return memory(pid, 'VmRSS');
-}
+export const residentBytes = (pid: number): number => memory(pid, 'VmRSS');
 
-/** Resets the peak resident memory of a process. Returns its resident memory in bytes. */
-export function resetPeak(pid: number): number {
-  // 5 resets the peak (proc(5)).
-  writeFileSync(`/proc/${pid}/clear_refs`, '5');
-  return residentBytes(pid);
-}
+export const peakResidentBytes = (pid: number): number => memory(pid, 'VmHWM');
 
-export function peakResidentBytes(pid: number): number {
-  return memory(pid, 'VmHWM');
-}
+/** Resets the peak resident memory of a process (proc(5)). */
+export const resetPeak = (pid: number): void => writeFileSync(`/proc/${pid}/clear_refs`, '5');
 
 function memory(pid: number, field: string): number {
   const kib = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
@@ -28,14 +20,10 @@ export function cpuSeconds(pid: number): number {
 }
 
 /** Returns the number of files, sockets and pipes that a process has open. */
-export function openDescriptors(pid: number): number {
-  return readdirSync(`/proc/${pid}/fd`).length;
-}
+export const openDescriptors = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length;
 
 /** Returns the number of threads of a process, including Node's internal ones. */
-export function threadCount(pid: number): number {
-  return readdirSync(`/proc/${pid}/task`).length;
-}
+export const threadCount = (pid: number): number => readdirSync(`/proc/${pid}/task`).length;
 
 /** Returns the paths of the files that a process has open, and `socket:[…]` for each socket. */
 export function openFiles(pid: number): string[] {
@@ -50,6 +38,4 @@ export function openFiles(pid: number): string[] {
   });
 }
 
-export function openSockets(pid: number): number {
-  return openFiles(pid).filter((file) => file.startsWith('socket:')).length;
-}
+export const openSockets = (pid: number): number => openFiles(pid).filter((file) => file.startsWith('socket:')).length;

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { loadConfig } from '../../main/config.ts';
@@ -14,11 +15,6 @@ export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 /** A child process that runs `node dist/main`. */
 export type Program = ReturnType<typeof watch>;
 
-interface Exit {
-  code: number | null;
-  signal: NodeJS.Signals | null;
-}
-
 export interface ProgramOptions {
   env?: Record<string, string>;
   /** Path of the Node binary; that of this process if absent. */
@@ -26,30 +22,27 @@ export interface ProgramOptions {
   nodeOptions?: string[];
   /** Command prefix, such as `nice`, that replaces itself with the program. */
   within?: string[];
-  /** Command line arguments. */
   args?: string[];
   cwd?: string;
 }
 
-/** Options of a process with that limit of open files. */
 export function limitedTo(openFiles: number): Required<Pick<ProgramOptions, 'within'>> {
   return { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] };
 }
 
 /** Starts `node dist/main` on free ports and in its own data folder. Does not wait for the listeners. */
 export async function startProgram(options: ProgramOptions = {}): Promise<Program> {
-  const { env = {}, node = process.execPath, nodeOptions = [], within = [], args: own = [], cwd } = options;
-  const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main', ...own];
-  const child = spawn(command, args, {
-    cwd: cwd ?? projectFolder,
-    env: { ...process.env, ...(await freshSettings()), ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  return watch(child, symbolsOf(env));
+  const { env: own, node = process.execPath, nodeOptions = [], within = [], cwd = projectFolder } = options;
+  const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main', ...(options.args ?? [])];
+  const env = { ...process.env, ...(await freshSettings()), ...own };
+  return watch(spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] }), symbolsOf(env));
 }
 
+/** Returns a new value of `CALLBACK_SECRET`. */
+export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
+
 /** Returns the symbols that settings name. A program with invalid ones does not start. */
-function symbolsOf({ TICKER_SYMBOLS }: Record<string, string>): readonly TickerSymbol[] {
+function symbolsOf({ TICKER_SYMBOLS }: NodeJS.ProcessEnv): readonly TickerSymbol[] {
   try {
     return loadConfig({ TICKER_SYMBOLS }).ticker.symbols;
   } catch {
@@ -57,27 +50,16 @@ function symbolsOf({ TICKER_SYMBOLS }: Record<string, string>): readonly TickerS
   }
 }
 
-/**
- * Settings that avoid conflicts between processes. If `SPEC_ENGINE` is set, they are those of a node
- * with a schema of its own.
- */
+/** Settings that avoid conflicts between processes. If `SPEC_ENGINE` is set, a node gets a schema of its own. */
 export async function freshSettings(): Promise<Record<string, string>> {
-  const shared = process.env.SPEC_ENGINE === undefined ? {} : await sharedSettings();
   return {
-    ...shared,
-    HOST: '127.0.0.1',
-    TICKER_PORT: '0',
-    TASKS_PORT: '0',
-    ADMIN_PORT: '0',
+    ...(process.env.SPEC_ENGINE === undefined ? {} : await sharedSettings()),
+    ...{ HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0' },
     DATA_DIR: await temporaryFolder(),
   };
 }
 
-/**
- * Collects the output of a child process that logs JSON lines. The child is killed after the test.
- *
- * @param symbols those of its ticker
- */
+/** Collects the output of a child process that logs JSON lines. The child is killed after the test. */
 export function watch(child: ChildProcess, symbols = defaultSymbols) {
   const lines: LogLine[] = [];
   const held: { forget(): void }[] = [];
@@ -93,9 +75,8 @@ export function watch(child: ChildProcess, symbols = defaultSymbols) {
       if (!line.startsWith('{')) continue;
       const logged: LogLine = JSON.parse(line);
       lines.push(logged);
-      if (logged.msg === 'listening') {
-        held.push(holdToContract(Number(logged.port), String(logged.service), symbols));
-      }
+      const { msg, port, service } = logged;
+      if (msg === 'listening') held.push(holdToContract(Number(port), String(service), symbols));
     }
     written.changed();
   });
@@ -103,7 +84,7 @@ export function watch(child: ChildProcess, symbols = defaultSymbols) {
     errors += text;
   });
   let ended = false;
-  const exited = once(child, 'close').then(([code, signal]): Exit => {
+  const exited = once(child, 'close').then(([code, signal]): { code: number | null; signal: NodeJS.Signals | null } => {
     ended = true;
     for (const port of held) port.forget();
     written.changed();
@@ -134,16 +115,13 @@ export type RunningServices = Awaited<ReturnType<typeof startServices>>;
 /** Starts a real process and waits until all of its listeners listen. */
 export async function startServices(options: ProgramOptions = {}) {
   const program = await startProgram(options);
-  const port = async (service: string) => (await program.logged((line) => line.service === service)).port;
-  const key = await program.logged((line) => line.msg.startsWith('demo API key'));
-  const ticker = `http://127.0.0.1:${await port('ticker')}`;
-  const tasks = `http://127.0.0.1:${await port('tasks')}`;
-  const apiKey = key.api_key as string;
+  const url = async (service: string) =>
+    `http://127.0.0.1:${(await program.logged((line) => line.service === service)).port}`;
+  const [ticker, tasks, admin] = [await url('ticker'), await url('tasks'), await url('admin')];
+  const apiKey = (await program.logged((line) => line.msg.startsWith('demo API key'))).api_key as string;
   return {
     ...program,
-    ticker,
-    tasks,
-    admin: `http://127.0.0.1:${await port('admin')}`,
+    ...{ ticker, tasks, admin },
     stream: `${ticker.replace('http', 'ws')}/ws/ticker`,
     apiKey,
     /** Exchanges the demo user's API key for a new bearer token. */
@@ -159,19 +137,14 @@ export interface HttpResponse {
 }
 
 /** Sends one HTTP request on a connection that is closed afterwards. */
-export async function request(url: string, { headers, ...init }: RequestInit = {}): Promise<HttpResponse> {
+export async function request(url: string, { method = 'GET', ...init }: RequestInit = {}): Promise<HttpResponse> {
   const service = serviceAt(url);
-  const response = await fetch(url, { ...init, headers: { Connection: 'close', ...(headers as object) } });
+  const response = await fetch(url, { method, ...init, headers: { Connection: 'close', ...(init.headers as object) } });
   const text = await response.text();
-  const path = new URL(url).pathname;
-  noteAnswer(service, {
-    request: { method: init.method ?? 'GET', path },
-    status: response.status,
-    headers: response.headers,
-    body: text,
-  });
-  const isJson = response.headers.get('content-type')?.startsWith('application/json');
-  return { status: response.status, headers: response.headers, body: isJson && text !== '' ? JSON.parse(text) : text };
+  const { status, headers } = response;
+  noteAnswer(service, { request: { method, path: new URL(url).pathname }, status, headers, body: text });
+  const isJson = headers.get('content-type')?.startsWith('application/json');
+  return { status, headers, body: isJson && text !== '' ? JSON.parse(text) : text };
 }
 
 export function post(url: string, value: unknown): Promise<HttpResponse> {
@@ -188,9 +161,7 @@ export async function untilServed(url: string): Promise<void> {
   await until(async () => (await request(url).catch(() => undefined))?.status === 200);
 }
 
-/** Waits until a task has one of the given statuses, by default `completed`. Returns it as `GET /tasks/<id>` does. */
-export async function untilTask(tasks: string, id: string, ...statuses: string[]): Promise<HttpResponse['body']> {
-  const wanted = statuses.length > 0 ? statuses : ['completed'];
-  const { body } = await untilAnswer(`${tasks}/tasks/${id}`, (answer) => wanted.includes(answer.body.status));
-  return body;
+/** Waits until a task has a status. Returns it as `GET /tasks/<id>` does. */
+export async function untilTask(tasks: string, id: string, status = 'completed'): Promise<HttpResponse['body']> {
+  return (await untilAnswer(`${tasks}/tasks/${id}`, ({ body }) => body.status === status)).body;
 }

@@ -17,7 +17,6 @@ export async function connectRaw(port: number, ...lines: string[]) {
   });
   await once(socket, 'connect');
 
-  let open = true;
   const arrived = new Condition();
   socket.setEncoding('latin1').on('data', (chunk: string) => {
     received += chunk;
@@ -26,7 +25,6 @@ export async function connectRaw(port: number, ...lines: string[]) {
   socket.on('error', () => {});
   const ended = new Promise<string>((resolve) => {
     socket.once('close', () => {
-      open = false;
       arrived.changed();
       resolve(received);
     });
@@ -40,7 +38,7 @@ export async function connectRaw(port: number, ...lines: string[]) {
     until: (fits: RegExp) =>
       arrived.found(() => {
         if (fits.test(received)) return received;
-        if (!open) throw new Error(`the connection ended after ${JSON.stringify(received)}`);
+        if (socket.closed) throw new Error(`the connection ended after ${JSON.stringify(received)}`);
         return undefined;
       }),
   };

@@ -7,29 +7,19 @@ import { runOn } from './migrated-folder.ts';
 import { freshSettings, post, projectFolder, request, untilServed } from './program.ts';
 import { until } from './until.ts';
 
-export interface RedirectOptions {
-  /** Redirection in shell syntax, such as `>/dev/full`. */
-  redirect?: string;
-  /** Whether standard output is a terminal, provided by `script` as the shell's parent. */
-  terminal?: boolean;
-  /** Whether the process runs in its own session, so that closing the terminal sends no SIGHUP. */
-  ownSession?: boolean;
-}
-
 export type RedirectedServices = Awaited<ReturnType<typeof startRedirected>>;
 
-/** Starts `node dist/main` from a shell, does not read its standard output, and waits until it is ready. */
-export async function startRedirected(options: RedirectOptions) {
+/**
+ * Starts `node dist/main` from a shell, with a redirection such as `>/dev/full` or in a terminal, and waits until it is
+ * ready. In a session of its own, it gets no SIGHUP when the terminal is closed.
+ */
+export async function startRedirected(options: { redirect?: string; terminal?: boolean; ownSession?: boolean }) {
   const folder = await temporaryFolder();
   const [pidFile, codeFile] = [join(folder, 'pid'), join(folder, 'code')];
   const ports = { ticker: await freePort(), tasks: await freePort(), admin: await freePort() };
-  const settings = {
-    ...(await freshSettings()),
-    TICKER_PORT: `${ports.ticker}`,
-    TASKS_PORT: `${ports.tasks}`,
-    ADMIN_PORT: `${ports.admin}`,
-  };
-  const { DATA_DIR: dataDir = '' } = settings as Record<string, string>;
+  const own = { TICKER_PORT: `${ports.ticker}`, TASKS_PORT: `${ports.tasks}`, ADMIN_PORT: `${ports.admin}` };
+  const settings = await freshSettings();
+  const { DATA_DIR: dataDir = '' } = settings;
   const program = `${options.ownSession ? 'setsid ' : ''}${process.execPath} dist/main ${options.redirect ?? ''}`;
   // The shell outlives its terminal. Node resets ignored signals, so the program does not ignore SIGHUP.
   const command = `trap "" HUP; ${program} & echo $! > ${pidFile}; wait $!; echo $? > ${codeFile}`;
@@ -39,7 +29,7 @@ export async function startRedirected(options: RedirectOptions) {
     : ['sh', '-c', command];
   const parent = spawn(name as string, args, {
     cwd: projectFolder,
-    env: { ...process.env, SHELL: '/bin/sh', ...settings },
+    env: { ...process.env, SHELL: '/bin/sh', ...settings, ...own },
     stdio: ['pipe', 'ignore', 'ignore'],
   });
   const number = async (file: string) => {
@@ -56,17 +46,15 @@ export async function startRedirected(options: RedirectOptions) {
   return {
     /** The shell or `script`. */
     parent,
-    child: { pid },
-    end(signal: NodeJS.Signals = 'SIGTERM') {
-      process.kill(pid, signal);
+    end() {
+      process.kill(pid, 'SIGTERM');
       return this.exited;
     },
     get exited() {
-      return number(codeFile).then((code) => ({ code, signal: null }));
+      return number(codeFile).then((code) => ({ code }));
     },
-    ...{ ticker: address('ticker'), tasks: address('tasks'), admin: address('admin') },
+    ...{ ticker: address('ticker'), tasks: address('tasks'), admin: address('admin'), dataDir },
     stream: `ws://127.0.0.1:${ports.ticker}/ws/ticker`,
-    dataDir,
     async token(): Promise<string> {
       const [demo] = runOn(dataDir, "SELECT api_key FROM api_keys WHERE user_id = 'demo'", 'auth.db');
       return (await post(`${address('ticker')}/auth/token`, demo)).body.token;

@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /** Debian package of each required program. k6 has none. */
@@ -19,11 +19,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   wrk: 'wrk',
 };
 
-/**
- * Defines a suite with requirements. The suite is pending if `lacking` names a missing one.
- *
- * @param installable whether CI can install the requirement, so that a missing one fails in CI
- */
+/** Defines a suite that is pending if `lacking` names a missing requirement. CI fails then if it can install it. */
 export function describeWith(lacking: string | undefined, title: string, define: () => void, installable = true): void {
   const pending = lacking !== undefined && !(installable && process.env.CI === 'true');
   describe(pending ? `${title} (pending: ${lacking})` : title, () => {
@@ -47,20 +43,8 @@ export function lacking(what: string, debianPackage: string | undefined): string
   return `no ${what} on this machine: ${advice}`;
 }
 
-/**
- * Returns the path of a program on the PATH or in the folders of administration programs, which Debian keeps off the
- * PATH.
- */
+/** Returns the path of a program on the PATH or in the folders that Debian keeps off the PATH. */
 export function program(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'];
-  return folders.map((folder) => join(folder, name)).find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
+  return folders.map((folder) => join(folder, name)).find((path) => existsSync(path));
 }

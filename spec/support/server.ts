@@ -4,8 +4,6 @@ import type { Socket } from 'node:net';
 import { type ListenOptions, listen } from '../../main/http/listener.ts';
 import { afterTest } from './cleanup.ts';
 
-export type TestServer = Awaited<ReturnType<typeof serve>>;
-
 /** Listens on a free port until the test ends. */
 export async function serve(handle: RequestListener, options: Partial<ListenOptions> = {}) {
   const listener = await listen(handle, { host: '127.0.0.1', port: 0, ...options });

@@ -2,15 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { Client, types } from 'pg';
 import { migratePostgres } from '../../db/postgres/migrate.ts';
 import { afterTest, onceForSuite } from './cleanup.ts';
-import { lackingPostgres, type PostgresServer, startPostgres } from './postgres-server.ts';
+import { lackingPostgres, startPostgres } from './postgres-server.ts';
 import { describeWith } from './requirements.ts';
 
-let shared: Promise<PostgresServer> | undefined;
+/** Server of all suites. */
+let shared: ReturnType<typeof startPostgres> | undefined;
 
-/**
- * Defines a suite that needs PostgreSQL. Without PostgreSQL the suite is pending locally and fails in CI. All suites
- * share one server.
- */
+/** Defines a suite that needs PostgreSQL. Without PostgreSQL the suite is pending locally and fails in CI. */
 export function describeWithPostgres(title: string, define: () => void): void {
   describeWith(lackingPostgres(), title, () => {
     before(async () => {
@@ -28,10 +26,10 @@ export interface Schema {
   sql<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>;
 }
 
-/** Creates an empty schema on the given server, or on the shared one. It is dropped after the test. */
-export async function emptySchema(server?: PostgresServer): Promise<Schema> {
-  shared ??= server === undefined ? startPostgres() : undefined;
-  const { url } = server ?? (await (shared as Promise<PostgresServer>));
+/** Creates an empty schema. It is dropped after the test. */
+export async function emptySchema(): Promise<Schema> {
+  shared ??= startPostgres();
+  const { url } = await shared;
   const name = `spec_${randomBytes(8).toString('hex')}`;
   const schemaUrl = `${url}?options=-c%20search_path%3D${name}`;
   const getTypeParser = (oid: number, format?: 'text') => (oid === 20 ? Number : types.getTypeParser(oid, format));
@@ -47,16 +45,15 @@ export async function emptySchema(server?: PostgresServer): Promise<Schema> {
 }
 
 /** Like {@link emptySchema}, but with the product's tables. */
-export async function migratedSchema(server?: PostgresServer): Promise<Schema> {
-  const schema = await emptySchema(server);
+export async function migratedSchema(): Promise<Schema> {
+  const schema = await emptySchema();
   await migratePostgres(schema.url);
   return schema;
 }
 
 /**
- * Creates a schema with the product's tables once for the tests of the enclosing suite, which close their connections and
- * change no table: a migration costs 0.1 s of CPU time. Returns a function that provides the schema to a test, after
- * which each table has the rows of a new schema.
+ * Creates a schema with the product's tables once for the enclosing suite, because a migration costs 0.1 s of CPU time.
+ * Returns a function that provides it to a test, after which each table has the rows of a new schema.
  */
 export function migratedSchemaForSuite(): () => Schema {
   const schema = onceForSuite(async () => {

@@ -5,15 +5,17 @@ import { listenLocally } from './free-port.ts';
 /** Starts a TCP proxy to a service or a database, whose connections can be cut and restored. */
 export async function severable(service: string) {
   const { host, hostname, port } = new URL(service);
-  const sockets = new Set<Socket>();
-  /** Sockets of the service. */
-  const answering = new Set<Socket>();
+  /** Open sockets, and whether they are of the service. */
+  const sockets = new Map<Socket, boolean>();
   let fault: 'severed' | 'stalled' | 'losing answers' | undefined;
   let refused = 0;
-  const keep = (socket: Socket, other?: Socket) => {
-    sockets.add(socket.on('error', () => {}));
+  const keep = (socket: Socket, isOfService = false, other?: Socket) => {
+    sockets.set(
+      socket.on('error', () => {}),
+      isOfService,
+    );
     socket.once('close', () => {
-      for (const set of [sockets, answering]) set.delete(socket);
+      sockets.delete(socket);
       other?.destroy();
     });
   };
@@ -25,9 +27,8 @@ export async function severable(service: string) {
       return;
     }
     const far = connect(Number(port), hostname);
-    keep(near, far);
-    keep(far, near);
-    answering.add(far);
+    keep(near, false, far);
+    keep(far, true, near);
     near.pipe(far);
     if (fault === 'losing answers') far.resume();
     else far.pipe(near);
@@ -35,7 +36,7 @@ export async function severable(service: string) {
   /** Destroys every connection, and every new one until the connection is restored with `mend`. */
   const cut = () => {
     fault = 'severed';
-    for (const socket of sockets) socket.destroy();
+    for (const socket of sockets.keys()) socket.destroy();
   };
   afterTest(cut);
   const ownPort = await listenLocally(server);
@@ -50,16 +51,16 @@ export async function severable(service: string) {
     /** Stops passing data on, but closes no connection, until the connection is restored with `mend`. */
     stall() {
       fault = 'stalled';
-      for (const socket of sockets) socket.unpipe().pause();
+      for (const socket of sockets.keys()) socket.unpipe().pause();
     },
     /** Passes on only what clients send, until the connections are cut. */
     loseAnswers() {
       fault = 'losing answers';
-      for (const far of answering) far.unpipe().resume();
+      for (const [socket, isOfService] of sockets) if (isOfService) socket.unpipe().resume();
     },
     mend() {
       // Data that was held back is lost, as the packets of a real outage are.
-      if (fault === 'stalled') for (const socket of sockets) socket.destroy();
+      if (fault === 'stalled') for (const socket of sockets.keys()) socket.destroy();
       fault = undefined;
     },
   };

@@ -1,4 +1,4 @@
-import { execFile, execFileSync, spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -9,22 +9,10 @@ const run = promisify(execFile);
 
 export type SmallDisk = Awaited<ReturnType<typeof mountSmallDisk>>;
 
-/**
- * Defines a suite that mounts file systems. Without the permission to mount, the suite is pending locally and fails
- * in CI.
- */
+/** Defines a suite that mounts file systems. Without the permission, it is pending locally and fails in CI. */
 export function describeWithSmallDisk(title: string, define: () => void): void {
-  describeWith(lackingMounts(), title, define);
-}
-
-/** Returns what this machine lacks for mounting file systems, or undefined. */
-function lackingMounts(): string | undefined {
-  try {
-    execFileSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'ticker-spec', '/mnt'], { stdio: 'ignore' });
-    return undefined;
-  } catch {
-    return 'only root can mount a file system';
-  }
+  const { status } = spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'ticker-spec', '/mnt']);
+  describeWith(status === 0 ? undefined : 'only root can mount a file system', title, define);
 }
 
 /** Mounts a small file system that a test can fill. */

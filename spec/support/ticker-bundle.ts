@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { ApiKeys } from '../../db/sqlite/api-keys.ts';
 import { Database } from '../../db/sqlite/database.ts';
 import { defaults } from '../../main/config.ts';
-import type { ListenOptions } from '../../main/http/listener.ts';
 import { rateLimit } from '../../main/http/rate-limit.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { createHandler, createHandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
@@ -22,41 +21,34 @@ import { holdToContract } from './contract-watch.ts';
 import { captureLog } from './log.ts';
 import { migratedFolder } from './migrated-folder.ts';
 import { connectRaw, handshake, type RawConnection } from './raw-connection.ts';
-import { Recorder } from './recorder.ts';
 import { serve } from './server.ts';
-import { startTicker } from './ticker.ts';
+import { Recorder, startTicker } from './ticker.ts';
 import { until } from './until.ts';
 import { connect, type StreamClient } from './websocket.ts';
 
-export interface TickerBundleOptions extends Pick<Partial<ListenOptions>, 'maxConnections'> {
+export interface TickerBundleOptions {
   /** Whether the numbers of ticks continue from other nodes. */
   continues?: boolean;
+  maxConnections?: number;
   lifetimeSeconds?: number;
   maxTokens?: number;
   maxTokensPerKey?: number;
   clock?: Clock;
-  /** Folder of the built-in policies. */
   policies?: string;
-  /** Limit of key exchanges per minute and address. */
   perMinute?: number;
   expiryCloses?: boolean;
-  /** Overrides of the relay's limits. */
   limits?: Partial<RelayLimits>;
   /** Tick interval of a real ticker; without it a {@link Recorder} replaces the ticker. */
   intervalMs?: number;
-  /** Overrides of parts of the app. */
   replace?: (real: TickerAppOptions) => Partial<TickerAppOptions>;
 }
 
 export type TickerBundle = Awaited<ReturnType<typeof startTickerBundle>>;
 
-/**
- * Starts service A on its own listener. Everything is real except the ticker, which records its messages unless
- * `intervalMs` is set.
- */
+/** Starts service A on its own listener. Without `intervalMs`, the ticker only records its messages. */
 export async function startTickerBundle(options: TickerBundleOptions = {}) {
-  const { lifetimeSeconds = 3600, maxTokens, maxTokensPerKey, policies, limits, maxConnections } = options;
-  const { perMinute = 1_000_000, expiryCloses = true, clock = systemClock } = options;
+  const { lifetimeSeconds = 3600, maxTokens = 100_000, maxTokensPerKey = 1000, policies, maxConnections } = options;
+  const { perMinute = 1_000_000, expiryCloses = true, clock = systemClock, continues = true, intervalMs } = options;
   const dataDir = await migratedFolder();
   const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
@@ -67,11 +59,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const tokens = new Tokens({
     key: 'the key of the bundle, with 32 bytes',
     lifetimeSeconds,
-    store: new MemoryTokenStore({
-      clock,
-      ...(maxTokens && { maxTokens }),
-      ...(maxTokensPerKey && { maxTokensPerKey }),
-    }),
+    store: new MemoryTokenStore({ clock, maxTokens, maxTokensPerKey }),
     clock,
     onEnd(id, end) {
       if (end === 'token revoked' || expiryCloses) handlersByToken.end(id, end);
@@ -80,42 +68,32 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   afterTest(() => tokens.store.close());
 
   const captured = captureLog();
+  const { log } = captured;
   const ticker = new Recorder();
-  const relay = new Relay(actors, { ...defaults.ticker, ...limits }, clock);
+  const relay = new Relay(actors, { ...defaults.ticker, ...options.limits }, clock);
   afterTest(() => relay.close(Promise.resolve()));
   const toClients = { broadcast: relay.broadcast.bind(relay), replay: relay.replay.bind(relay) };
   let history = priceHistory(defaultSymbols, 1000);
   let numbered = new NumberedStream(
-    { symbols: defaultSymbols, intervalMs: 1000, actors, ...toClients, continues: options.continues ?? true },
+    { symbols: defaultSymbols, intervalMs: 1000, actors, ...toClients, continues },
     { epoch: 1, number: 0, prices: [42_000, 2500, 95], timestamp: 0 },
   );
-  if (options.intervalMs === undefined) {
-    actors.register(TICKER, ticker);
-  } else {
-    const real = await startTicker({ intervalMs: options.intervalMs, actors, ...toClients, clock, log: captured.log });
-    ({ history, numbered } = real.ticker);
-  }
+  if (intervalMs === undefined) actors.register(TICKER, ticker);
+  else ({ history, numbered } = (await startTicker({ intervalMs, actors, ...toClients, clock, log })).ticker);
 
   const requests = new RequestMetrics();
   const real: TickerAppOptions = {
-    requests,
-    apiKeys,
-    tokens,
-    scopeOf: await loadRoles(captured.log, undefined, policies),
+    ...{ requests, apiKeys, tokens, handlersByToken },
+    scopeOf: await loadRoles(log, undefined, policies),
     rateLimit: rateLimit({ perMinute }),
     trustProxy: 0,
-    handlersByToken,
-    log: captured.log,
-    relay,
-    history,
-    clock,
+    ...{ log, relay, history, clock },
     createHandler: (actorId) => createHandler(actors, actorId, numbered),
   };
   const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
   const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, ...(maxConnections && { maxConnections }) });
-  afterTest(
-    holdToContract(server.listener.port, 'ticker', options.intervalMs === undefined ? [] : defaultSymbols).forget,
-  );
+  const symbols = intervalMs === undefined ? [] : defaultSymbols;
+  afterTest(holdToContract(server.listener.port, 'ticker', symbols).forget);
   server.listener.server.on('upgrade', relay.upgradeListener(handle, server.listener.release));
 
   const token = (userId = 'demo') =>
@@ -147,11 +125,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
       if (socket === undefined) throw new Error('not connected');
       return socket;
     },
-    /** Waits until no client is left, and asserts that nothing is kept of any. */
-    async empties(): Promise<void> {
-      await until(() => server.sockets.size === 0);
-      // The ticker is the only actor that no client has.
-      await until(() => relay.size === 0 && relay.slotsTaken === 0 && actors.size === 1);
-    },
+    /** Waits until nothing is kept of any client. The ticker is the only actor that no client has. */
+    empties: () => until(() => server.sockets.size + relay.size + relay.slotsTaken === 0 && actors.size === 1),
   };
 }

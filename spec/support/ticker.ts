@@ -1,12 +1,12 @@
+import { once } from 'node:events';
 import { TICKER } from '../../main/ticker/connection-handler.ts';
-import { type LifecycleMessage, type Pid, PidRegistry } from '../../main/ticker/pid-registry.ts';
+import { type Actor, type LifecycleMessage, type Pid, PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { Ticker, type TickerOptions, type TickFeed, type TickFollower } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import type { Price } from '../../www/client/tick-stream.ts';
 import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
-import { Recorder } from './recorder.ts';
 import { Condition } from './until.ts';
 
 /** Returns the file of a test thread that replaces the ticker's. */
@@ -20,6 +20,21 @@ export function pricesOf(message: LifecycleMessage): Map<string, number> {
   if (message.topic !== 'ws.send') throw new Error(message.topic);
   const { data } = JSON.parse(message.data) as { data: Price[] };
   return new Map(data.map(({ symbol, price }) => [symbol, price]));
+}
+
+export class Recorder implements Actor {
+  readonly received: LifecycleMessage[] = [];
+  #asked = 0;
+  readonly #arrived = new Condition();
+
+  receive(message: LifecycleMessage): void {
+    this.received.push(message);
+    this.#arrived.changed();
+  }
+
+  next(): Promise<LifecycleMessage> {
+    return this.#arrived.found(() => (this.#asked < this.received.length ? this.received[this.#asked++] : undefined));
+  }
 }
 
 export function createTicker(options: Partial<TickerOptions> = {}) {
@@ -65,9 +80,7 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
     /** Kills a mortal thread, or makes a hanging one hang. */
     async die() {
       const channel = new BroadcastChannel('poison');
-      const poisoned = new Promise((resolve) => {
-        channel.onmessage = resolve;
-      });
+      const poisoned = once(channel, 'message');
       channel.postMessage('poison');
       await poisoned;
       channel.close();

@@ -55,12 +55,10 @@ export async function connect(
 
   /** The response that completed the handshake. */
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    let upgrade: IncomingMessage;
     socket.once('upgrade', (answer) => {
-      upgrade = answer;
       note(answer);
+      socket.once('open', () => resolve(answer));
     });
-    socket.once('open', () => resolve(upgrade));
     socket.on('error', reject);
     socket.once('unexpected-response', async (_request, answer) => {
       const body = await text(answer);
@@ -78,8 +76,10 @@ export async function connect(
       if (socket.readyState === WebSocket.CLOSED) throw new Error('the connection is closed');
       return undefined;
     });
-  const next = () => nextThat(() => true);
-  /** Returns the next unread message of a type, and skips those before it. */
-  const nextOf = (type: string) => nextThat((message) => message.type === type);
-  return { socket, response, next, nextOf, closed };
+  return {
+    ...{ socket, response, closed },
+    next: () => nextThat(() => true),
+    /** Returns the next unread message of a type, and skips those before it. */
+    nextOf: (type: string) => nextThat((message) => message.type === type),
+  };
 }

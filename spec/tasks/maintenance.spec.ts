@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { createMaintenance, startRetention } from '../../main/tasks/maintenance.ts';
-import { freshRows, range } from '../support/aged-rows.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
+import { freshRows, range } from '../support/store.ts';
 import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;

@@ -8,7 +8,7 @@ import { Crowd } from '../load/crowd.ts';
 import { onceForSuite } from '../support/cleanup.ts';
 import { liveHeapBytes } from '../support/heap.ts';
 import { connectHalfOpen, connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
-import { Recorder } from '../support/recorder.ts';
+import { Recorder } from '../support/ticker.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import { connect, Refused } from '../support/websocket.ts';

@@ -5,8 +5,7 @@ import type { Ticker } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import { seededPrices } from '../../workers/ticker/computed-prices.ts';
-import { Recorder } from '../support/recorder.ts';
-import { createTicker, fakeFeed, NEVER, pricesOf, startTicker, thread } from '../support/ticker.ts';
+import { createTicker, fakeFeed, NEVER, pricesOf, Recorder, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 describe('the ticker', () => {

@@ -11,7 +11,7 @@ import type { Policy, Scope } from '../../main/ticker/policy.ts';
 import { LocalKey, protocol } from '../../main/ticker/sync-paseto.ts';
 import { keepTokens, MemoryTokenStore, takeTokens } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
-import { anyCharacter } from '../support/any-character.ts';
+import { anyCharacter } from '../support/broken-requests.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';

@@ -6,7 +6,7 @@ import { apiHeaders } from '../../../main/http/json-reply.ts';
 import type { Task } from './task-row.ts';
 
 /** Serves submissions, which `accept` takes, and the counts of the queue. */
-export async function serveTasks(accept: (task: Task) => unknown, counts: () => object): Promise<void> {
+export async function serveTasks(accept: (task: Task) => unknown = () => {}, counts = () => ({})): Promise<void> {
   const app = fastify();
   app.addContentTypeParser('*', { parseAs: 'string' }, (_, body, done) => done(null, JSON.parse(body as string)));
   app.post('/tasks', async (request, reply) => {
@@ -22,8 +22,4 @@ export async function serveTasks(accept: (task: Task) => unknown, counts: () => 
   console.log(JSON.stringify({ port: (app.server.address() as AddressInfo).port }));
 }
 
-if (import.meta.main)
-  await serveTasks(
-    () => {},
-    () => ({}),
-  );
+if (import.meta.main) await serveTasks();

@@ -11,13 +11,11 @@ export function tickText(): string {
 
 /** Calls `tick` at every full second. */
 export function everySecond(tick: () => void): void {
-  setTimeout(
-    () => {
-      tick();
-      everySecond(tick);
-    },
-    1000 - (Date.now() % 1000),
-  );
+  const next = () => {
+    tick();
+    everySecond(tick);
+  };
+  setTimeout(next, 1000 - (Date.now() % 1000));
 }
 
 /** Listens on a free port, and tells it. */

@@ -8,15 +8,14 @@ const IN_FLIGHT = 32;
 const REPORT_MS = 20;
 
 /** Variant of the tasks. Without one, they have no key, are due at once, and are submitted one by one. */
-export type Shape = 'keys' | 'limits' | 'later' | 'batches' | undefined;
-export const shape = process.env.BENCH_SHAPE as Shape;
+export const shape = process.env.BENCH_SHAPE as 'keys' | 'limits' | 'later' | 'batches' | undefined;
 const BATCH = 1000;
 /** Time to add a task that is due later, because all of them fall due together after the last is added. */
 const ADD_MS = 0.5;
 /** When tasks that are due later fall due. */
 export let dueAt = 0;
 
-export interface QueueContender {
+interface QueueContender {
   add(task: Task): Promise<unknown>;
   /** Submits tasks in one request. */
   addAll?(tasks: readonly Task[]): Promise<unknown>;

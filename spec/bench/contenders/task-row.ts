@@ -1,12 +1,7 @@
 /** The work that the peers do for a task: the product's built-in action, and a row of the product's table `tasks`. */
 import { perform } from '../../../workers/tasks/actions.ts';
 
-export interface Task {
-  id: string;
-  action: string;
-  data: Readonly<Record<string, unknown>>;
-  created_at: number;
-}
+export type Task = { id: string; action: string; data: Readonly<Record<string, unknown>>; created_at: number };
 
 export const COLUMNS = 'id, payload, status, result, created_at, processed_at';
 

@@ -1,9 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { residentBytes } from '../../support/proc.ts';
 import { type Program, request, startServices } from '../../support/program.ts';
-import type { Figure } from '../figure.ts';
-import { startRedis } from '../redis.ts';
-import { gatherCrowd, startPeer, streamOf } from '../server.ts';
+import type { Figure } from '../bench.ts';
+import { gatherCrowd, startPeer, startRedis, streamOf } from '../server.ts';
 import { flood as submit } from './submissions.ts';
 
 const CONNECTIONS = 32;
@@ -46,16 +45,9 @@ export function flood(clients: number, seconds: number): Figure {
 /** A process, and the URL of its task queue. */
 type Service = Pick<Program, 'child'> & { tasks: string };
 
-interface QueueSample {
-  at: number;
-  accepted: number;
-  completed: number;
-  /** Waiting, delayed and in flight. */
-  held: number;
-  memory: number;
-}
+type QueueSample = Awaited<ReturnType<typeof look>>;
 
-async function measure(clients: number, seconds: number): Promise<Record<string, number>> {
+async function measure(clients: number, seconds: number) {
   const product = await startServices({ env: { QUEUE_MAX_LENGTH: `${QUEUE_MAX_LENGTH}` } });
   const crowd = await gatherCrowd({ target: await streamOf(product), connections: clients, concurrency: 100 });
   const during = await sampleFlood(product, seconds, () => crowd.startOver());
@@ -68,26 +60,22 @@ async function measure(clients: number, seconds: number): Promise<Record<string,
     await setTimeout(50);
     to = await look(product);
   }
-  const [first, last] = [during[0] ?? from, during.at(-1) ?? from];
-  const flooded = rate(first, last, 'completed');
+  const { first, last, accepted, flooded } = ratesOf(during);
   // Where no backlog is left, the tasks have kept up with the flood.
   const unflooded = to.completed > from.completed ? rate(from, to, 'completed') : flooded;
   const third = during[Math.floor(during.length / 3)] ?? first;
   return {
     lateness: lateness.p99,
     missed: missed + lacking + crowd.lost,
-    accepted: rate(first, last, 'accepted'),
-    ...{ flooded, unflooded, share: flooded / unflooded },
+    ...{ accepted, flooded, unflooded, share: flooded / unflooded },
     longest: Math.max(...during.map(({ held }) => held)) / QUEUE_MAX_LENGTH,
     growth: last.memory / third.memory,
   };
 }
 
 /** A service that has nothing to do but the flood. */
-async function measureRates(service: Service, seconds: number): Promise<Record<string, number>> {
-  const samples = await sampleFlood(service, seconds);
-  const [first, last] = [samples[0], samples.at(-1)] as [QueueSample, QueueSample];
-  const [accepted, flooded] = [rate(first, last, 'accepted'), rate(first, last, 'completed')];
+async function measureRates(service: Service, seconds: number) {
+  const { accepted, flooded } = ratesOf(await sampleFlood(service, seconds));
   return { accepted, flooded, keptUp: flooded / accepted };
 }
 
@@ -110,13 +98,17 @@ async function sampleFlood(service: Service, seconds: number, begun = () => {}):
   return samples.slice(0, -1);
 }
 
-async function look({ child, tasks }: Service): Promise<QueueSample> {
+async function look({ child, tasks }: Service) {
   const { accepted, completed, waiting = 0, delayed = 0, in_flight = 0 } = (await request(`${tasks}/queue`)).body;
   const memory = residentBytes(child.pid as number);
   return { at: performance.now(), accepted, completed, held: waiting + delayed + in_flight, memory };
 }
 
-/** How fast a count rises, a second. */
+function ratesOf(samples: QueueSample[]) {
+  const [first, last] = [samples[0], samples.at(-1)] as [QueueSample, QueueSample];
+  return { first, last, accepted: rate(first, last, 'accepted'), flooded: rate(first, last, 'completed') };
+}
+
 function rate(from: QueueSample, to: QueueSample, count: 'accepted' | 'completed'): number {
   return ((to[count] - from[count]) / (to.at - from.at)) * 1000;
 }

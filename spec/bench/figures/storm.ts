@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { gather } from '../../support/crowd.ts';
 import { startServices } from '../../support/program.ts';
-import type { Figure } from '../figure.ts';
+import type { Figure } from '../bench.ts';
 import { gatherCrowd, streamOf } from '../server.ts';
 
 /** Storms of one measurement. Each begins at another time after a tick. */
@@ -23,7 +23,7 @@ export function storm(clients: number, observers: number): Figure {
   };
 }
 
-async function measure(clients: number, count: number): Promise<Record<string, number>> {
+async function measure(clients: number, count: number) {
   const target = await streamOf(await startServices());
   const observers = await gather({ port: target.port, token: `${target.token}`, readers: count });
   const observe = async () => {

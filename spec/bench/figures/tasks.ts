@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
-import type { Figure, Reading } from '../figure.ts';
-import { startRedis } from '../redis.ts';
-import { runQueue } from '../server.ts';
+import { projectFolder } from '../../support/program.ts';
+import type { Figure, Reading } from '../bench.ts';
+import { runQueue, startRedis } from '../server.ts';
 
 /** Folder of another version of the project with its packages installed, to compare the product with. */
 const { BASE } = process.env;
@@ -34,18 +34,15 @@ export function tasks(count: number): Figure {
 
 /** How fast tasks of other shapes are submitted and processed. */
 export function shapes(count: number): Figure {
-  const of = (BENCH_SHAPE: string) => ({
-    [`product, ${BENCH_SHAPE}`]: () => measureProduct(count, { BENCH_SHAPE }),
-  });
-  const peerOf = (BENCH_SHAPE: string) => ({
-    [`BullMQ, ${BENCH_SHAPE}`]: () => measureBullMq(count, { BENCH_SHAPE }, '--appendonly', 'no'),
-  });
+  const product = (BENCH_SHAPE: string) => () => measureProduct(count, { BENCH_SHAPE });
+  const bullMq = (BENCH_SHAPE: string) => () => measureBullMq(count, { BENCH_SHAPE }, '--appendonly', 'no');
   return {
     name: `${count} tasks that are limited, due in the same second, or submitted in batches of 1000`,
     contenders: {
       product: () => measureProduct(count),
-      ...{ ...of('keys'), ...of('limits'), ...of('later'), ...of('batches') },
-      ...{ ...peerOf('later'), ...peerOf('batches') },
+      ...{ 'product, keys': product('keys'), 'product, limits': product('limits') },
+      ...{ 'product, later': product('later'), 'BullMQ, later': bullMq('later') },
+      ...{ 'product, batches': product('batches'), 'BullMQ, batches': bullMq('batches') },
     },
     readings: [
       { ...worked, name: 'one of each key', of: 'product, limits', beside: 'product, keys', target: { atLeast: 0.6 } },
@@ -88,7 +85,6 @@ async function measureBullMq(count: number, env: Record<string, string>, ...sett
   return runQueue('bullmq', count, { env, args: [await startRedis(...settings)] });
 }
 
-function measureProduct(count: number, env: Record<string, string> = {}, folder?: string) {
-  const options = { env: { QUEUE_MAX_LENGTH: `${count}`, ...env } };
-  return runQueue('product', count, { ...options, ...(folder !== undefined && { folder: resolve(folder) }) });
+function measureProduct(count: number, env: Record<string, string> = {}, folder = projectFolder) {
+  return runQueue('product', count, { env: { QUEUE_MAX_LENGTH: `${count}`, ...env }, folder: resolve(folder) });
 }

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { StreamTarget } from '../../load/stream-client.ts';
 import { type Program, startServices } from '../../support/program.ts';
-import type { Figure } from '../figure.ts';
+import type { Figure } from '../bench.ts';
 import { cpuOf, gatherCrowd, startPeer, streamOf } from '../server.ts';
 
 const TOKEN_EACH = 'product, a token each';
@@ -27,7 +27,7 @@ export function upgrades(clients: number): Figure {
   };
 }
 
-async function measureProduct(clients: number, count: number): Promise<Record<string, number>> {
+async function measureProduct(clients: number, count: number) {
   const services = await startServices({ env: { TOKEN_REQUESTS_PER_MINUTE: '1000000', TOKENS_PER_KEY: '100000' } });
   const tokens: string[] = [];
   while (tokens.length < count) {
@@ -37,12 +37,7 @@ async function measureProduct(clients: number, count: number): Promise<Record<st
   return measure(services, await streamOf(services), clients, tokens);
 }
 
-async function measure(
-  server: Program,
-  target: StreamTarget,
-  clients: number,
-  tokens: string[] = [],
-): Promise<Record<string, number>> {
+async function measure(server: Program, target: StreamTarget, clients: number, tokens: string[] = []) {
   await setTimeout(1000);
   const cpu = cpuOf(server);
   const crowd = await gatherCrowd({ target, connections: clients, concurrency: 500, tokens });

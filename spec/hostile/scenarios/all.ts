@@ -1,9 +1,11 @@
-import type { ListedScenario, Scenario, Scenarios } from '../scenario.ts';
+import type { Scenario, Scenarios } from '../attacker.ts';
 import { bodies } from './bodies.ts';
 import { readers } from './readers.ts';
 import { fuzz, origins, pipelines } from './requests.ts';
 import { streams, tokens } from './streams.ts';
 import { tasks } from './tasks.ts';
+
+export type ListedScenario = Scenario & { name: string; group: string };
 
 const AT_ONCE = 4;
 

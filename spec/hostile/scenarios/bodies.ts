@@ -1,66 +1,58 @@
-import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { head } from '../../support/raw-connection.ts';
-import { type Attacker, posting, type Service, submissionOf } from '../attacker.ts';
-import type { Scenarios } from '../scenario.ts';
-import { floodBounds } from '../verdict.ts';
+import {
+  type Attacker,
+  lastHead,
+  posting,
+  repeating,
+  type Scenarios,
+  type Service,
+  submissionOf,
+} from '../attacker.ts';
+import { floodBounds, MIB } from '../verdict.ts';
 
-const MIB = 1024 * 1024;
 const DRIP_MS = 50;
 
 const nested = Buffer.from(`${'['.repeat(MIB / 2)}${']'.repeat(MIB / 2)}`);
 const wide = Buffer.from(`[${'[],'.repeat(MIB / 3 - 1)}[]]`);
 
 /** Sends many large bodies without their last byte, and then all last bytes at once. */
-const completes =
-  (service: Service, path: string, body: Buffer) =>
-  async (attacker: Attacker): Promise<void> => {
-    const sockets = await attacker.connections(service, 150);
-    const start = posting(path, body);
-    const sent = (socket: Socket) =>
-      new Promise<void>((resolve) => {
-        socket.once('close', () => resolve());
-        socket.write(Buffer.concat([Buffer.from(start), body.subarray(0, -1)]), () => resolve());
-      });
-    const answers = sockets.map((socket) => attacker.answer(socket));
-    await Promise.race([Promise.all(sockets.map(sent)), setTimeout(10_000)]);
-    for (const socket of sockets) if (socket.writable) socket.write(body.subarray(-1));
-    attacker.actions += sockets.length;
-    await Promise.all(answers);
-  };
+const completes = (service: Service, path: string, body: Buffer) => async (attacker: Attacker) => {
+  const sockets = await attacker.connections(service, 150);
+  const start = Buffer.concat([Buffer.from(posting(path, body)), body.subarray(0, -1)]);
+  const answers = sockets.map((socket) => attacker.answer(socket));
+  const sent = sockets.map((socket, index) =>
+    Promise.race([new Promise((resolve) => socket.write(start, resolve)), answers[index]]),
+  );
+  await Promise.race([Promise.all(sent), setTimeout(10_000)]);
+  for (const socket of sockets) if (socket.writable) socket.write(body.subarray(-1));
+  attacker.actions += sockets.length;
+  await Promise.all(answers);
+};
 
 /** Opens connections, sends `start` on each, and then one byte of `rest` on each per interval. */
-async function drip(attacker: Attacker, { start, rest, count }: { start: string; rest: string; count: number }) {
-  const sockets = await attacker.connections('tasks', count);
-  for (const socket of sockets) socket.resume().write(start);
-  attacker.actions += sockets.length;
+const drips = (start: string, rest: string) => async (attacker: Attacker) => {
+  const sockets = await attacker.sendOnEach('tasks', 300, start);
+  for (const socket of sockets) socket.resume();
   for (let at = 0; !attacker.over; at++) {
     for (const socket of sockets) if (socket.writable) socket.write(rest.charAt(at % rest.length));
     attacker.actions += sockets.length;
     await setTimeout(DRIP_MS);
   }
   attacker.got('still open at the end');
-}
+};
 
-function chunkedByBytes(text: string): string {
-  return `${text.replaceAll(/./g, '1\r\n$&\r\n')}0\r\n\r\n`;
-}
-
-/** Returns an attack that submits the results of `body` repeatedly. */
-const submits =
-  (clients: number, body: (attacker: Attacker) => string | Buffer, path = '/tasks') =>
-  (attacker: Attacker) =>
-    attacker.repeat(clients, () => attacker.post(path === '/tasks' ? 'tasks' : 'ticker', path, body(attacker)));
+/** Submits the results of `body` repeatedly. */
+const submits = (clients: number, body: (attacker: Attacker) => string | Buffer) =>
+  repeating(clients, (attacker) => attacker.submit(body(attacker)));
 
 export const bodies = {
   'one-byte-chunks': {
     bounds: floodBounds,
     outcomes: /^(202|408|no answer|refused)$/,
-    attack: (attacker) => {
-      const chunks = chunkedByBytes(`{"action":"${'x'.repeat(MIB / 4)}"}`);
-      const lines = ['POST /tasks HTTP/1.1', 'Host: localhost', 'Connection: close', 'Transfer-Encoding: chunked'];
-      return attacker.repeat(100, () => attacker.send('tasks', head(...lines) + chunks));
-    },
+    attack: repeating(100, (attacker) => {
+      const chunks = `{"action":"${'x'.repeat(MIB / 4)}"}`.replaceAll(/./g, '1\r\n$&\r\n');
+      return attacker.send('tasks', `${lastHead('POST /tasks', 'Transfer-Encoding: chunked')}${chunks}0\r\n\r\n`);
+    }),
   },
   'nested-arrays-tasks': { outcomes: /^(400|503|no answer)$/, attack: completes('tasks', '/tasks', nested) },
   'wide-arrays-tasks': { outcomes: /^(400|503|no answer)$/, attack: completes('tasks', '/tasks', wide) },
@@ -68,33 +60,22 @@ export const bodies = {
   'half-sent-bodies': {
     attack: async (attacker) => {
       const body = submissionOf(MIB);
-      for (const socket of await attacker.connections('tasks', 300)) {
-        socket.resume().write(Buffer.concat([Buffer.from(posting('/tasks', body)), body.subarray(0, MIB / 2)]));
-        attacker.actions += 1;
-      }
+      const half = Buffer.concat([Buffer.from(posting('/tasks', body)), body.subarray(0, MIB / 2)]);
+      for (const socket of await attacker.sendOnEach('tasks', 300, half)) socket.resume();
     },
   },
-  'slow-headers': {
-    attack: (attacker) => drip(attacker, { start: 'GET /tasks HTTP/1.1\r\nHost: ', rest: 'localhost', count: 300 }),
-  },
-  'slow-bodies': {
-    attack: (attacker) =>
-      drip(attacker, { start: posting('/tasks', submissionOf(MIB)), rest: '{"action"', count: 300 }),
-  },
+  'slow-headers': { attack: drips('GET /tasks HTTP/1.1\r\nHost: ', 'localhost') },
+  'slow-bodies': { attack: drips(posting('/tasks', submissionOf(MIB)), '{"action"') },
   'wrong-lengths': {
-    attack: (attacker) =>
-      attacker.repeat(8, () => {
-        const { random } = attacker;
-        const lengths = ['Content-Length: 99999999999999999999', 'Content-Length: -1', 'Content-Length: 5, 5'];
-        const framing = random.pick([
-          ...lengths,
-          'Content-Length: 3\r\nContent-Length: 4',
-          'Content-Length: 3\r\nTransfer-Encoding: chunked',
-          'Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n',
-        ]);
-        const lines = ['POST /tasks HTTP/1.1', 'Host: localhost', 'Connection: close', framing];
-        return attacker.send('tasks', `${head(...lines)}{"action":"x"}`);
-      }),
+    attack: repeating(8, (attacker) => {
+      const framing = attacker.random.pick([
+        ...['Content-Length: 99999999999999999999', 'Content-Length: -1', 'Content-Length: 5, 5'],
+        'Content-Length: 3\r\nContent-Length: 4',
+        'Content-Length: 3\r\nTransfer-Encoding: chunked',
+        'Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n',
+      ]);
+      return attacker.send('tasks', `${lastHead('POST /tasks', framing)}{"action":"x"}`);
+    }),
     outcomes: /^(400|413|no answer)$/,
   },
   'deep-bodies': {
@@ -119,8 +100,7 @@ export const bodies = {
   'two-byte-strings': {
     attack: async (attacker) => {
       const body = submissionOf(MIB, '€');
-      for (let task = 0; task < 40 && (task < 30 || !attacker.over); task++)
-        await attacker.post('tasks', '/tasks', body);
+      for (let task = 0; task < 40 && (task < 30 || !attacker.over); task++) await attacker.submit(body);
     },
     outcomes: /^(202|503)$/,
   },

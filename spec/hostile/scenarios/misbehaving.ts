@@ -1,15 +1,10 @@
 /** Handlers module whose actions misbehave. */
-export default {
-  hang: {
-    maxAttempts: 1,
-    handler() {
-      for (;;);
-    },
-  },
-  eat: {
-    maxAttempts: 1,
-    handler() {
-      for (const meals = []; ; ) meals.push(new Array(10_000).fill({}));
-    },
-  },
-};
+function hang() {
+  for (;;);
+}
+
+function eat() {
+  for (const meals = []; ; ) meals.push(new Array(10_000).fill({}));
+}
+
+export default { hang: { maxAttempts: 1, handler: hang }, eat: { maxAttempts: 1, handler: eat } };

@@ -1,28 +1,21 @@
 import { setTimeout } from 'node:timers/promises';
 import { head } from '../../support/raw-connection.ts';
-import { type Attacker, type Service, submissionOf } from '../attacker.ts';
-import type { Scenarios } from '../scenario.ts';
+import { type Attacker, type Scenarios, type Service, submissionOf } from '../attacker.ts';
+import { MIB } from '../verdict.ts';
 
-const MIB = 1024 * 1024;
 const LARGE_ROWS = 30;
 
 /** Opens connections that send a request and read only the first bytes of the response. */
-const readsSlowly =
-  (service: Service, count: number, path: string, hosts = [1]) =>
-  async (attacker: Attacker): Promise<void> => {
-    for (const host of hosts) {
-      for (const socket of await attacker.connections(service, count, host)) {
-        socket.write(head(`GET ${path} HTTP/1.1`, 'Host: localhost'));
-        attacker.actions += 1;
-        socket.once('readable', () => attacker.got('began to answer'));
-      }
-    }
-  };
+const readsSlowly = (service: Service, count: number, path: string, host?: number) => async (attacker: Attacker) => {
+  const bytes = head(`GET ${path} HTTP/1.1`, 'Host: localhost');
+  const sockets = await attacker.sendOnEach(service, count, bytes, host);
+  for (const socket of sockets) socket.once('readable', () => attacker.got('began to answer'));
+};
 
 export const readers = {
   'slow-listing': {
     attack: async (attacker) => {
-      for (let row = 0; row < LARGE_ROWS; row++) await attacker.post('tasks', '/tasks', submissionOf(MIB));
+      for (let row = 0; row < LARGE_ROWS; row++) await attacker.submit(submissionOf(MIB));
       await readsSlowly('tasks', 200, '/tasks')(attacker);
     },
   },
@@ -31,9 +24,9 @@ export const readers = {
   // Twice the connection limit of one address, from four addresses, so that the service's total limit is reached.
   'slow-events': {
     attack: async (attacker) => {
-      await readsSlowly('tasks', 50, '/tasks/events', [1, 2, 3, 4])(attacker);
+      for (const host of [1, 2, 3, 4]) await readsSlowly('tasks', 50, '/tasks/events', host)(attacker);
       await attacker.repeat(2, async () => {
-        await attacker.post('tasks', '/tasks', '{"action":"x"}');
+        await attacker.submit('{"action":"x"}');
         await setTimeout(5);
       });
     },

@@ -5,75 +5,71 @@ import fc from 'fast-check';
 import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { type Attack, attack, attacks } from '../../support/broken-frames.ts';
 import { handshake, head } from '../../support/raw-connection.ts';
-import type { Attacker } from '../attacker.ts';
-import type { Scenarios } from '../scenario.ts';
+import { type Attacker, lastHead, repeating, type Scenarios } from '../attacker.ts';
 
 /** Last number of the attacker's address in scenarios that need tokens. One address may exchange 20 keys a second. */
 const HOST = 9;
 const PING = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
 const FLOOD = Buffer.concat(Array(2000).fill(PING));
 
-async function join(attacker: Attacker, token: string): Promise<Socket | undefined> {
-  const socket = await attacker.connect('ticker', HOST);
+/** Opens a connection and sends a handshake on it. */
+async function knock(attacker: Attacker, token: string, host = HOST): Promise<Socket | undefined> {
+  const socket = await attacker.connect('ticker', host);
   if (socket === undefined) return undefined;
   socket.write(head(...handshake('/ws/ticker', token)));
   attacker.actions += 1;
+  return socket;
+}
+
+/** Opens a stream and counts the status of the response. */
+async function join(attacker: Attacker, token: string): Promise<Socket | undefined> {
+  const socket = await knock(attacker, token);
+  if (socket === undefined) return undefined;
   const [data] = await Promise.race([once(socket, 'data'), once(socket, 'close')]).catch(() => ['']);
   attacker.got(String(data).slice(9, 12) || 'no answer');
   return socket;
 }
 
-/** Sends frame attacks and checks the responses, in concurrent loops. */
-async function attackWith(attacker: Attacker, next: (step: number) => Attack): Promise<void> {
+/** Sends frame attacks in turn and checks the responses, in concurrent loops. */
+const attacksWith = (samples: (seed: number) => Attack[]) => async (attacker: Attacker) => {
   const token = await attacker.token(HOST);
+  const all = samples(attacker.seed);
   let step = 0;
   await attacker.repeat(8, async () => {
-    await attack(attacker.mark.ports.ticker, token, next(step++));
+    await attack(attacker.mark.ports.ticker, token, all[step++ % all.length] as Attack);
     attacker.actions += 1;
     attacker.got('closed');
   });
-}
+};
 
 function fragment(fin: boolean, opcode: number): Attack['frames'][number] {
   const payload = new TextEncoder().encode('x');
   return { fin, rsv: 0, opcode, mask: new Uint8Array(4), payload, length: undefined, wide: false };
 }
 
+const fragments = [fragment(false, 1), ...Array(20).fill(fragment(false, 0)), fragment(true, 0)];
+
 export const streams = {
-  'broken-frames': {
-    attack: (attacker) => {
-      const samples = fc.sample(attacks, { seed: attacker.seed, numRuns: 500 });
-      return attackWith(attacker, (step) => samples[step % samples.length] as Attack);
-    },
-  },
-  fragments: {
-    attack: (attacker) => {
-      const frames = [fragment(false, 1), ...Array(20).fill(fragment(false, 0)), fragment(true, 0)];
-      return attackWith(attacker, () => ({ frames, cut: undefined, piece: 1, end: 'FIN' }));
-    },
-  },
+  'broken-frames': { attack: attacksWith((seed) => fc.sample(attacks, { seed, numRuns: 500 })) },
+  fragments: { attack: attacksWith(() => [{ frames: fragments, cut: undefined, piece: 1, end: 'FIN' }]) },
   'ping-flood': {
     attack: async (attacker) => {
       const token = await attacker.token(HOST);
       await attacker.repeat(8, async () => {
         const socket = await join(attacker, token);
-        if (socket === undefined) return;
-        while (socket.writable && !attacker.over) {
+        while (socket?.writable && !attacker.over) {
           await new Promise((resolve) => socket.write(FLOOD, resolve));
           attacker.actions += FLOOD.length / PING.length;
         }
-        socket.destroy();
+        socket?.destroy();
       });
     },
     outcomes: /^(200|101|no answer|refused)$/,
   },
   'streams-never-read': {
     attack: async (attacker) => {
-      const token = await attacker.token(HOST);
-      for (const socket of await attacker.connections('ticker', 300, HOST)) {
-        socket.pause().write(head(...handshake('/ws/ticker', token)));
-        attacker.actions += 1;
-      }
+      const bytes = head(...handshake('/ws/ticker', await attacker.token(HOST)));
+      for (const socket of await attacker.sendOnEach('ticker', 300, bytes, HOST)) socket.pause();
     },
   },
   'half-open-handshakes': {
@@ -112,58 +108,41 @@ const FLOOD_HOSTS = [20, 21, 22, 23] as const;
 const anyText = ({ random }: Attacker, length: number) =>
   Array.from({ length }, () => 'abcdefghijklmnopqrstuvwxyz012345'[random.below(32)]).join('');
 
-const REVOKED = Buffer.alloc(2);
-REVOKED.writeUInt16BE(closeCodes.tokenRevoked.code);
+/** Payload of the close frame, which occurs in no other frame. */
+const REVOKED = String.fromCharCode(closeCodes.tokenRevoked.code >> 8, closeCodes.tokenRevoked.code & 0xff);
 const CLOSE_MS = 5000;
-
-/** Waits for the end of a stream. Returns whether it contains the close code, which occurs in no other frame. */
-function closedWith(stream: Socket, code: Buffer): Promise<boolean> {
-  return new Promise((resolve) => {
-    stream.setTimeout(CLOSE_MS, () => resolve(false));
-    stream.on('data', (data: Buffer) => {
-      if (data.includes(code)) resolve(true);
-    });
-    stream.once('close', () => resolve(false));
-  });
-}
 
 export const tokens = {
   'wrong-tokens': {
-    attack: (attacker) =>
-      attacker.repeat(16, () => {
-        const lines = handshake('/ws/ticker', `v3.local.${anyText(attacker, 200)}`);
-        return attacker.send('ticker', head(...lines));
-      }),
+    attack: repeating(16, (attacker) =>
+      attacker.send('ticker', head(...handshake('/ws/ticker', `v3.local.${anyText(attacker, 200)}`))),
+    ),
     outcomes: /^401$/,
   },
   'token-flood': {
-    attack: (attacker) => attacker.repeat(8, () => attacker.token(attacker.random.pick(FLOOD_HOSTS))).then(() => {}),
+    attack: repeating(8, (attacker) => attacker.token(attacker.random.pick(FLOOD_HOSTS))),
     outcomes: /^(200|429)$/,
   },
   'key-stuffing': {
-    attack: (attacker) =>
-      attacker.repeat(8, () => {
-        const key = JSON.stringify({ api_key: anyText(attacker, 32) });
-        return attacker.post('ticker', '/auth/token', key, [], attacker.random.pick(FLOOD_HOSTS));
-      }),
+    attack: repeating(8, (attacker) => {
+      const key = anyText(attacker, 32);
+      return attacker.token(attacker.random.pick(FLOOD_HOSTS), key);
+    }),
     outcomes: /^(401|429)$/,
   },
   'revocation-storm': {
-    attack: (attacker) =>
-      attacker.repeat(8, async () => {
-        const host = 30 + attacker.random.below(100);
-        const token = await attacker.token(host);
-        const stream = await attacker.connect('ticker', host);
-        if (stream === undefined || token === '') return;
-        stream.write(head(...handshake('/ws/ticker', token)));
-        attacker.actions += 1;
-        await once(stream, 'data');
-        const isRevoked = closedWith(stream, REVOKED);
-        const lines = ['DELETE /auth/token HTTP/1.1', 'Host: localhost', 'Connection: close'];
-        await attacker.send('ticker', head(...lines, `Authorization: Bearer ${token}`), host);
-        attacker.got((await isRevoked) ? 'revoked' : 'not revoked');
-        stream.destroy();
-      }),
-    outcomes: /^(200|204|429|revoked)$/,
+    attack: repeating(8, async (attacker) => {
+      const host = 30 + attacker.random.below(100);
+      const token = await attacker.token(host);
+      const stream = token === '' ? undefined : await knock(attacker, token, host);
+      if (stream === undefined) return;
+      const received = attacker.answer(stream);
+      await once(stream, 'data');
+      await attacker.send('ticker', lastHead('DELETE /auth/token', `Authorization: Bearer ${token}`), host);
+      const wire = await Promise.race([received, setTimeout(CLOSE_MS, '')]);
+      attacker.got(wire.includes(REVOKED) ? 'revoked' : 'not revoked');
+      stream.destroy();
+    }),
+    outcomes: /^(101|200|204|429|revoked)$/,
   },
 } satisfies Scenarios;

@@ -1,6 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { type Attacker, failing } from '../attacker.ts';
-import type { Scenarios } from '../scenario.ts';
+import { repeating, type Scenarios } from '../attacker.ts';
 
 /** Memory of rows, dead letters and keys that the process keeps by design. */
 const KEPT_MIB = 48;
@@ -12,33 +11,31 @@ const limited = {
   ...{ TASK_HANDLERS: './spec/hostile/scenarios/misbehaving.ts', TASK_UNKNOWN_ACTIONS: 'process' },
 };
 
-const submits = (action: string) => (attacker: Attacker) =>
-  attacker.repeat(1, async () => {
-    await attacker.post('tasks', '/tasks', `{"action":"${action}"}`);
+const submits = (action: string) =>
+  repeating(1, async (attacker) => {
+    await attacker.submit(`{"action":"${action}"}`);
     await setTimeout(MISBEHAVIOUR_MS);
   });
+
+/** Submits tasks that cannot succeed. */
+const submitsFailing = (clients: number) =>
+  repeating(clients, (attacker) => attacker.submit('{"action":"sum","data":{"numbers":["1"]}}'));
 
 export const tasks = {
   'idempotency-flood': {
     bounds: { keptMib: KEPT_MIB },
-    attack: (attacker) =>
-      attacker.repeat(8, () => {
-        const isKnown = attacker.random.below(2) === 0;
-        const key = isKnown ? `known-${attacker.random.below(10)}` : `key-${attacker.random.below(2 ** 31)}`;
-        const body = `{"action":"${attacker.random.pick(['x', 'y'])}"}`;
-        return attacker.post('tasks', '/tasks', body, [`Idempotency-Key: ${key}`]);
-      }),
+    attack: repeating(8, (attacker) => {
+      const { random } = attacker;
+      const key = random.below(2) === 0 ? `known-${random.below(10)}` : `key-${random.below(2 ** 31)}`;
+      return attacker.submit(`{"action":"${random.pick(['x', 'y'])}"}`, `Idempotency-Key: ${key}`);
+    }),
     outcomes: /^(202|409|422)$/,
   },
-  'dead-letter-flood': {
-    bounds: { keptMib: KEPT_MIB },
-    attack: (attacker) => attacker.repeat(8, () => attacker.post('tasks', '/tasks', failing)),
-    outcomes: /^202$/,
-  },
+  'dead-letter-flood': { bounds: { keptMib: KEPT_MIB }, attack: submitsFailing(8), outcomes: /^202$/ },
   'full-queue': {
     env: { QUEUE_MAX_LENGTH: '20' },
     bounds: { refusals: true },
-    attack: (attacker) => attacker.repeat(32, () => attacker.post('tasks', '/tasks', failing)),
+    attack: submitsFailing(32),
     outcomes: /^(202|500)$/,
   },
   'hanging-tasks': { env: limited, attack: submits('hang'), outcomes: /^202$/ },

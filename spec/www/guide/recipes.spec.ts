@@ -3,11 +3,10 @@ import { readdirSync } from 'node:fs';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { newSecret } from '../../support/callback-secret.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, outputOf } from '../../support/examples.ts';
 import { freePort } from '../../support/free-port.ts';
-import { projectFolder, request, startServices, untilTask, watch } from '../../support/program.ts';
+import { newSecret, projectFolder, request, startServices, untilTask, watch } from '../../support/program.ts';
 import { eventually, until } from '../../support/until.ts';
 
 /** Starts the program of the guide, exactly as printed but for its port, in a folder with the packages that it imports. */

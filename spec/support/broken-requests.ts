@@ -1,8 +1,17 @@
+import { connect } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import { expect } from 'chai';
 import fc from 'fast-check';
-import { anyCharacter } from './any-character.ts';
+import { noteWire, serviceAt } from './contract-watch.ts';
+import { parseResponses } from './http-responses.ts';
 
 /** Bytes that a client sends on one connection, one write per piece. */
 export type Sending = Buffer[];
+
+/** Any character except surrogates, as the `unit` of a string. fast-check's own unit `binary` takes a second. */
+export const anyCharacter = fc
+  .oneof(fc.integer({ min: 0, max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }))
+  .map((code) => String.fromCodePoint(code));
 
 /** Any of the values of a list that ` | ` separates. */
 const listed = (values: string) => fc.constantFrom(...values.trim().split(/\s+\|\s+/));
@@ -95,20 +104,17 @@ type Framing = (bytes: Buffer) => readonly [headers: string[], framed: Buffer];
 
 const CHUNKED = 'Transfer-Encoding: chunked';
 
+const invalidChunks = fc.constantFrom(
+  ...['xyz\r\n', '-1\r\n', 'ffffffffffffffffff\r\n', '5;ext="\r\n', '1\r\nab\r\n0\r\n\r\n'],
+  '0\r\nHost: z\r\n\r\n',
+);
+
 const framing = weighted<Framing>(
   [4, fc.constant((bytes) => [[`Content-Length: ${bytes.length}`], bytes])],
   [2, fc.constant((bytes) => [[CHUNKED], chunked(bytes)])],
   [2, fc.integer({ min: -20, max: 20 }).map((off) => (bytes) => [[`Content-Length: ${bytes.length + off}`], bytes])],
   [2, fc.nat(30).map((cut) => (bytes) => [[CHUNKED], chunked(bytes).subarray(0, -1 - cut)])],
-  [
-    1,
-    fc
-      .constantFrom(
-        ...['xyz\r\n', '-1\r\n', 'ffffffffffffffffff\r\n', '5;ext="\r\n', '1\r\nab\r\n0\r\n\r\n'],
-        '0\r\nHost: z\r\n\r\n',
-      )
-      .map((text) => () => [[CHUNKED], Buffer.from(text)]),
-  ],
+  [1, invalidChunks.map((text) => () => [[CHUNKED], Buffer.from(text)])],
   [1, fc.constant((bytes) => [[CHUNKED, `Content-Length: ${bytes.length}`], bytes])],
   [1, fc.constant((bytes) => [[], bytes])],
 );
@@ -128,37 +134,30 @@ const request = fc
     return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), bytes]);
   });
 
+/** At a position, inserts a byte or none, and leaves out that many bytes; a negative number doubles them. */
+const mutation = fc.record({
+  at: fc.nat(400),
+  inserted: fc.uint8Array({ maxLength: 1 }),
+  omitted: weighted([1, fc.constantFrom(0, 1)], [2, fc.integer({ min: -255, max: 255 })]),
+});
+
 const mutated = fc
-  .tuple(
-    request,
-    fc.array(fc.record({ at: fc.nat(400), does: fc.constantFrom('set', 'cut', 'double'), byte: fc.nat(255) }), {
-      minLength: 1,
-      maxLength: 4,
-    }),
-  )
-  .map(([bytes, changes]) =>
-    changes.reduce((before, { at, does, byte }) => {
-      const [head, rest] = [before.subarray(0, at), before.subarray(at)];
-      if (does === 'set') return Buffer.concat([head, Buffer.of(byte), rest.subarray(1)]);
-      return does === 'cut'
-        ? Buffer.concat([head, rest.subarray(byte)])
-        : Buffer.concat([head, rest.subarray(0, byte), rest]);
-    }, bytes),
+  .tuple(request, fc.array(mutation, { minLength: 1, maxLength: 4 }))
+  .map(([bytes, mutations]) =>
+    mutations.reduce(
+      (before, { at, inserted, omitted }) =>
+        Buffer.concat([before.subarray(0, at), inserted, before.subarray(Math.max(0, at + omitted))]),
+      bytes,
+    ),
   );
 
-const otherProtocol = fc.oneof(
-  fc.uint8Array({ minLength: 1, maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
-  fc
-    .constantFrom(
-      'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-      '\x16\x03\x01\x02\x00\x01',
-      'EHLO x\r\n',
-      '\r\n\r\n\r\n',
-      'GET /',
-      '\x81\x85\0\0\0\0hello',
-    )
-    .map((value) => Buffer.from(value, 'latin1')),
-);
+const otherProtocol = fc
+  .oneof(
+    fc.uint8Array({ minLength: 1, maxLength: 200 }),
+    fc.constantFrom('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', '\x16\x03\x01\x02\x00\x01', '\x81\x85\0\0\0\0hello'),
+    fc.constantFrom('EHLO x\r\n', '\r\n\r\n\r\n', 'GET /'),
+  )
+  .map((value) => (typeof value === 'string' ? Buffer.from(value, 'latin1') : Buffer.from(value)));
 
 /** Mostly invalid HTTP: one request or several in a row, whole or split anywhere. */
 export const sendings: fc.Arbitrary<Sending> = fc
@@ -171,3 +170,48 @@ export const sendings: fc.Arbitrary<Sending> = fc
     const bounds = [0, ...cuts.filter((cut) => cut < whole.length).sort((a, b) => a - b), whole.length];
     return bounds.slice(1).map((end, index) => whole.subarray(bounds[index], end));
   });
+
+/** Silence in milliseconds after which the client ends the connection. */
+const SILENCE_MS = 30;
+
+/** Sends bytes on a new connection. Asserts that all responses are valid HTTP and every error is a specified one. */
+export async function exchange(port: number, pieces: Sending): Promise<void> {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  let wire = '';
+  socket.on('error', () => {});
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    wire += text;
+  });
+  let endedHere = false;
+  socket.setTimeout(SILENCE_MS, () => {
+    endedHere = true;
+    socket.end();
+  });
+  for (const piece of pieces) {
+    if (socket.destroyed) break;
+    socket.write(piece);
+    await setTimeout(0);
+  }
+  await closed;
+  if (endedHere) wire = withoutOpenEnd(wire);
+  noteWire(serviceAt(port), wire);
+  const { responses, rest } = parseResponses(wire);
+  // A client that ends the connection, or sends after the server has ended it, may lose the end of the last response.
+  expect(rest).to.match(/^$|^HTTP\/1\.1 /);
+  for (const { status, headers, body } of responses) {
+    if (status < 400) continue;
+    expect(status, body).to.be.below(500);
+    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
+    const { error, ...fields } = JSON.parse(body);
+    expect(error).to.be.a('string').and.not.equal('');
+    expect(Object.keys(fields), body).to.deep.equal(error === 'invalid query' ? ['parameter', 'detail'] : []);
+  }
+}
+
+/** Removes a last response whose body lasts until the end of the connection, which the client may have truncated. */
+function withoutOpenEnd(wire: string): string {
+  const last = Math.max(0, wire.lastIndexOf('HTTP/1.1 '));
+  const [head = ''] = wire.slice(last).split('\r\n\r\n');
+  return /^(content-length|transfer-encoding):/im.test(head) ? wire : wire.slice(0, last);
+}

@@ -1,9 +1,0 @@
-import fc from 'fast-check';
-
-/**
- * Any character except surrogates, as the `unit` of a string. The unit `binary` of fast-check lists all 1.1 million
- * characters first, which takes a second.
- */
-export const anyCharacter = fc
-  .oneof(fc.integer({ min: 0, max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }))
-  .map((code) => String.fromCodePoint(code));
