@@ -64,11 +64,7 @@ type QueueTest = (queue: TestQueue) => Promise<void>;
 /** Returns functions that define tests of a driver. Each test gets a queue with empty tables. */
 export function testsOf(driver: Driver) {
   /** Opens a queue. A bound that is not given is generous. */
-  const fresh = async (bounds: Partial<QueueBounds> = {}) => {
-    const queue = new TestQueue(driver, { ...roomy, ...bounds });
-    await queue.open();
-    return queue;
-  };
+  const fresh = (bounds: Partial<QueueBounds> = {}) => new TestQueue(driver, { ...roomy, ...bounds }).open();
   const itWith = (bounds: Partial<QueueBounds>, title: string, test: QueueTest) =>
     it(title, async () => test(await fresh(bounds)));
   return { fresh, itWith, it: (title: string, test: QueueTest) => itWith({}, title, test) };
@@ -99,8 +95,9 @@ export class TestQueue {
   }
 
   /** Opens the first store. */
-  async open(): Promise<void> {
+  async open(): Promise<this> {
     await this.#use(this.#driver.open(this.#options));
+    return this;
   }
 
   /** Closes the store and opens the next one. */
