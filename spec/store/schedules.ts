@@ -9,7 +9,7 @@ export const schedule = (name: string, about: Partial<NewSchedule> = {}): NewSch
 };
 
 /** Fires `s` at its first time for a message with this id. Returns the outcome and the ids that were reported as accepted. */
-async function fire({ store }: TestQueue, id: string | undefined, about: Partial<Firing> = {}) {
+export async function fire({ store }: TestQueue, id: string | undefined, about: Partial<Firing> = {}) {
   let accepted = '';
   const dueAt = about.dueAt ?? START + 10;
   const task = id === undefined ? undefined : { at: dueAt, message: { ...messageOf(id), schedule: 's' } };
