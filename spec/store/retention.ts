@@ -34,7 +34,7 @@ export function describeRetention({ it }: QueueTests, { insertRows }: Pick<Drive
     it('are deleted if their tasks ended before the time, whenever they were submitted', async (queue) => {
       await insertRows(queue.store, [
         ...[...rowsAt(['1'], LIMIT - 1), ...rowsAt(['2'], LIMIT)],
-        ...[...rowsAt(['3'], LIMIT - 50 * DAY, LIMIT - 1), ...rowsAt(['4'], LIMIT - 50 * DAY, LIMIT)],
+        ...[...rowsAt(['3'], LIMIT - DAY, LIMIT - 1), ...rowsAt(['4'], LIMIT - DAY, LIMIT)],
         ...[...rowsAt(['5'], 0, LIMIT + DAY), ...rowsAt(['6'], 0, null), ...rowsAt(['7'], LIMIT, null)],
       ]);
       await runPass(queue, { before: LIMIT });
@@ -42,10 +42,8 @@ export function describeRetention({ it }: QueueTests, { insertRows }: Pick<Drive
     });
 
     it('stay only within both limits, of which each may be off', async (queue) => {
-      await insertRows(
-        queue.store,
-        numbers(50).flatMap((id) => rowsAt([id], LIMIT + Number(id))),
-      );
+      const rows = numbers(50).flatMap((id) => rowsAt([id], LIMIT + Number(id)));
+      await insertRows(queue.store, rows);
       for (const [first, limits] of [
         [0, {}],
         [0, { rows: 51 }],

@@ -113,13 +113,16 @@ export class TestQueue {
   }
 
   /** Publishes messages with these ids, one after another. */
-  async publish(ids: Iterable<string>): Promise<void> {
-    for (const id of ids) expect(await this.store.publish(messageOf(id))).to.deep.equal({ id, isNew: true });
+  async publish(ids: Iterable<string>, options: Partial<Message> = {}): Promise<void> {
+    for (const id of ids) {
+      const message = { ...messageOf(id, options.action), ...options };
+      expect(await this.store.publish(message)).to.deep.equal({ id, isNew: true });
+    }
   }
 
   /** Publishes messages in one event loop turn. */
-  async publishTogether(ids: readonly string[]): Promise<void> {
-    await Promise.all(ids.map((id) => this.store.publish(messageOf(id))));
+  async publishTogether(ids: readonly string[], options?: Partial<Message>): Promise<void> {
+    await Promise.all(ids.map((id) => this.publish([id], options)));
   }
 
   /** Publishes a message with an idempotency key. Returns the id of the accepted task, or the error. */
@@ -153,8 +156,8 @@ export class TestQueue {
   }
 
   /** Publishes messages and takes them. */
-  async running(ids: string) {
-    await this.publish(ids);
+  async running(ids: string, options: Partial<Message> = {}) {
+    await this.publish(ids, options);
     return this.takeAll(ids.length);
   }
 
