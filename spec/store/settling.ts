@@ -1,8 +1,9 @@
 import { expect } from 'chai';
 import { type Attempt, NO_ATTEMPTS, PROCESS_DIED } from '../../db/attempt-history.ts';
+import { EXHAUSTED } from '../../db/message-change.ts';
 import type { Delivery, Settlement } from '../../db/task-store.ts';
 import { ack, cancel, complete, discard, output, release, retry, row } from './settlements.ts';
-import { type Driver, HOUR, messageOf, type QueueTests, reasonsOf, START, type TestQueue } from './stage.ts';
+import { type Driver, HOUR, type QueueTests, START, type TestQueue } from './stage.ts';
 
 const EVERY: readonly Settlement[] = [complete('late'), ack, retry(START + HOUR), discard(), release, cancel];
 
@@ -30,14 +31,13 @@ async function dieWithAll(queue: TestQueue, times: number): Promise<void> {
 export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver, 'isDurable'>): void {
   describe('settling', () => {
     it('writes the row of a completed task and deletes its message', async (queue) => {
-      await queue.publish('a');
+      const [a] = await queue.running('a');
       queue.now += 7999;
-      const { body, ...delivery } = await queue.next();
       expect(await queue.resultOf('a')).to.equal(undefined);
-      expect(await queue.settle({ body, ...delivery }, complete('x'))).to.equal('applied');
+      expect(await queue.settle(a, complete('x'))).to.equal('applied');
       const times = { created_at: START / 1000, processed_at: START / 1000 + 7 };
-      const expected = { id: 'a', payload: body, status: 'completed', result: output('x'), ...times };
-      expect({ row: await queue.store.reads.rows.find('a') }).to.deep.equal({ row: expected });
+      const row = { id: 'a', payload: a.body, status: 'completed', result: output('x'), ...times };
+      expect({ ...(await queue.store.reads.rows.find('a')) }).to.deep.equal(row);
       await queue.expectEnded({ accepted: 1, completed: 1 });
     });
 
@@ -65,16 +65,14 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
 
     for (const first of EVERY) {
       it(`has an effect once, whatever is settled afterwards: ${first.kind}`, async (queue) => {
-        await queue.publish('a');
-        const delivery = await queue.next();
-        expect(await queue.settle(delivery, first)).to.equal('applied');
-        await expectLate(queue, delivery);
+        const [a] = await queue.running('a');
+        expect(await queue.settle(a, first)).to.equal('applied');
+        await expectLate(queue, a);
       });
     }
 
     it('of a delivery does nothing to the next life of its dead letter, nor does its cancellation', async (queue) => {
-      await queue.publish('a');
-      const former = await queue.next();
+      const [former] = await queue.running('a');
       await queue.cancel('a');
       await queue.settle(former, discard());
       await queue.redrive({ all: true });
@@ -87,12 +85,11 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
     });
 
     it('of an acked message counts it as completed once, and its row follows', async (queue) => {
-      await queue.publish('a');
-      const delivery = await queue.next();
-      await queue.settle(delivery, ack);
-      expect(await queue.store.reads.find('a')).to.equal(undefined);
+      const [a] = await queue.running('a');
+      await queue.settle(a, ack);
+      expect(await queue.stateOf('a')).to.equal(undefined);
       expect(await queue.cancel('a')).to.equal(undefined);
-      expect(await queue.settle(delivery, row('later'))).to.equal('applied');
+      expect(await queue.settle(a, row('later'))).to.equal('applied');
       expect(await queue.stateOf('a')).to.equal('completed');
       expect(await queue.resultOf('a')).to.equal(output('later'));
       await queue.expectEnded({ accepted: 1, completed: 1 });
@@ -109,58 +106,58 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
   });
 
   describe('the rows of completed tasks', () => {
-    /** Returns the columns of the attempts in a row, except the node. */
-    const attemptsOf = async ({ store }: TestQueue, id: string) => {
-      const { attempts, waited_ms, ran_ms, started_at, ended_at, history } =
-        (await store.reads.rows.find(id, 'detailed')) ?? {};
-      const failed: Attempt[] = JSON.parse(history ?? '[]');
-      const reasons = failed.map(({ startedAt, endedAt, reason }) => [startedAt, endedAt, reason]);
-      return [attempts, waited_ms, ran_ms, started_at, ended_at, reasons];
-    };
-
     it('tell how long the task waited and ran, and its attempts, also after an early ack', async (queue) => {
-      await queue.store.publish({ ...messageOf('a'), runAt: START + 1000 });
-      await queue.publish('b');
-      const b = await queue.next();
-      await queue.settle(b, ack);
-      await queue.settle(b, row('b'), { startedAt: START + 2, endedAt: START + 9 });
-      expect(await attemptsOf(queue, 'b')).to.deep.equal([1, 2, 7, START + 2, START + 9, []]);
-      queue.now += 2000;
-      await queue.settle(await queue.next(), retry(queue.now, 'no'), {
-        startedAt: START + 1010,
-        endedAt: START + 1110,
+      const times = (startedAt: number, endedAt: number) => ({
+        startedAt: START + startedAt,
+        endedAt: START + endedAt,
       });
+      /** Returns the columns of the attempts in a row, except the node. */
+      const attemptsOf = async (id: string) => {
+        const row = await queue.store.reads.rows.find(id, 'detailed');
+        const failed: Attempt[] = JSON.parse(row?.history ?? '[]');
+        const attempts = [...failed, { startedAt: row?.started_at, endedAt: row?.ended_at, reason: 'completed' }];
+        const told = attempts.map(({ startedAt, endedAt, reason }) => ({ startedAt, endedAt, reason }));
+        return [row?.attempts, row?.waited_ms, row?.ran_ms, ...told];
+      };
+      await queue.publish('a', { runAt: START + 1000 });
+      const [b] = await queue.running('b');
+      await queue.settle(b, ack);
+      await queue.settle(b, row('b'), times(2, 9));
+      expect(await attemptsOf('b')).to.deep.equal([1, 2, 7, { ...times(2, 9), reason: 'completed' }]);
+      queue.now += 2000;
+      await queue.settle(await queue.next(), retry(queue.now, 'no'), times(1010, 1110));
       await queue.settle(await queue.next(), retry(queue.now, 'lost'), { endedAt: START + 1120 });
-      await queue.settle(await queue.next(), complete(), { startedAt: START + 1500, endedAt: START + 1501 });
-      const failed = [
-        [START + 1010, START + 1110, 'no'],
-        [null, START + 1120, 'lost'],
-      ];
-      expect(await attemptsOf(queue, 'a')).to.deep.equal([3, 10, 101, START + 1500, START + 1501, failed]);
+      await queue.settle(await queue.next(), complete(), times(1500, 1501));
+      expect(await attemptsOf('a')).to.deep.equal([
+        ...[3, 10, 101, { ...times(1010, 1110), reason: 'no' }],
+        ...[
+          { startedAt: null, endedAt: START + 1120, reason: 'lost' },
+          { ...times(1500, 1501), reason: 'completed' },
+        ],
+      ]);
     });
   });
 
   describe('cancelling', () => {
     it('deletes a message that waits or is due later, leaves the others in order, and keeps its key', async (queue) => {
       await queue.publish('abcd');
-      const [a] = await queue.takeAll(1);
-      await queue.settle(a, retry(queue.now + 20));
+      await queue.settle(await queue.next(), retry(queue.now + 20));
       await queue.publishKeyed('k', 'key');
       for (const id of 'bak')
         expect(await queue.store.cancel(id)).to.deep.equal({ outcome: 'cancelled', action: 'sum' });
-      expect(await queue.store.reads.find('b')).to.equal(undefined);
+      expect(await queue.stateOf('b')).to.equal(undefined);
       expect(await queue.publishKeyed('l', 'key')).to.equal('k');
       await queue.expectCounts({ accepted: 5, cancelled: 3, waiting: 2 });
       expect(await queue.takenAt(queue.now + HOUR)).to.equal('cd');
     });
 
     it('of a running message is requested, each time it is asked for, and its owner can look it up', async (queue) => {
-      await queue.publish('abc');
-      await queue.take(2);
+      await queue.running('ab');
+      await queue.publish('c');
       const requests = async (...ids: string[]) => [...(await queue.store.cancelRequests(ids))];
       expect(await requests('a', 'b', 'c', 'x', '__proto__')).to.deep.equal([]);
-      expect(await queue.store.cancel('a')).to.deep.equal({ outcome: 'requested', action: 'sum' });
-      expect(await queue.cancel('a')).to.equal('requested');
+      for (let time = 0; time < 2; time++)
+        expect(await queue.store.cancel('a')).to.deep.equal({ outcome: 'requested', action: 'sum' });
       expect(await requests('a', 'b', 'c', 'x')).to.deep.equal(['a']);
       expect(await requests()).to.deep.equal([]);
       expect(await queue.stateOf('a')).to.equal('running');
@@ -176,10 +173,9 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
       [discard(), 'applied', 'dead'],
     ] as const) {
       it(`of a running message ends as ${counted} if its attempt ends with ${settlement.kind}`, async (queue) => {
-        await queue.publish('a');
-        const delivery = await queue.next();
+        const [a] = await queue.running('a');
         await queue.cancel('a');
-        expect(await queue.settle(delivery, settlement)).to.equal(effect);
+        expect(await queue.settle(a, settlement)).to.equal(effect);
         await queue.expectEnded({ accepted: 1, [counted]: 1 });
         expect(await queue.takeIds(1)).to.equal('');
       });
@@ -219,18 +215,12 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
     });
 
     it('takes no settlement of the process before, neither at once nor later', async (queue) => {
-      await queue.publish('a');
-      const former = await queue.next();
+      const [former] = await queue.running('a');
       await queue.die();
-      const settleLate = async () => {
-        for (const late of [complete('late'), retry(queue.now + HOUR), discard(), release])
-          expect(await queue.settle(former, late), late.kind).to.equal('late');
-      };
-      await settleLate();
+      await expectLate(queue, former);
       const present = await queue.next();
-      await settleLate();
+      await expectLate(queue, former);
       expect(await queue.settle(present, complete())).to.equal('applied');
-      await queue.expectCounts({ dead: 0, waiting: 0, retrying: 0, inFlight: 0 });
     });
   });
 
@@ -249,10 +239,10 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
         const [suspect, ...others] = await queue.take(5, true);
         expect(suspect).to.include({ id, isSuspect: true, attempt: 1, crashes: 0 });
         expect(others).to.deep.equal([]);
-        if (id === 'a') await queue.publish('d');
+        await queue.publish(id === 'a' ? 'd' : 'e');
         for (const isIdle of [false, true]) expect(await queue.takeIds(5, isIdle)).to.equal('');
-        if (suspect) await queue.settle(suspect, complete());
-        if (id === 'a') await queue.settle(await queue.next(), complete());
+        await queue.settle(suspect as Delivery, complete());
+        await queue.settle(await queue.next(), complete());
       }
       await queue.expectCounts({ waiting: 0, inFlight: 0 });
     });
@@ -298,12 +288,11 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
       await queue.publish('ab');
       queue.now += 100;
       await dieWithAll(queue, 3);
-      expect(await queue.letterIds()).to.equal('a');
-      const letter = await queue.message('a');
-      expect(letter).to.include({ attempts: 1, isPermanent: false, failedAt: queue.now });
-      expect(reasonsOf(letter)).to.deep.equal([PROCESS_DIED]);
-      expect(letter.history.attempts[0]?.endedAt).to.equal(queue.now);
-      expect(letter.reason).to.contain(PROCESS_DIED);
+      const [letter, ...others] = await queue.letters();
+      expect(letter).to.include({ id: 'a', attempts: 1, reason: EXHAUSTED, isPermanent: false, failedAt: queue.now });
+      expect(letter?.history.attempts).to.have.length(1);
+      expect(letter?.history.attempts[0]).to.include({ reason: PROCESS_DIED, endedAt: queue.now });
+      expect(others).to.deep.equal([]);
       await queue.expectCounts({ dead: 1, waiting: 1, inFlight: 0 });
       await queue.redrive({ all: true });
       expect(await queue.next()).to.include({ id: 'a', isSuspect: false, attempt: 1, crashes: 0 });

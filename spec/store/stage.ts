@@ -281,8 +281,8 @@ export class TestQueue {
 }
 
 /** Returns a message with this id. */
-export function messageOf(id: string, action = 'sum', data: object = {}): Message {
-  const body = JSON.stringify({ id, action, data, created_at: START / 1000 });
+export function messageOf(id: string, action = 'sum', data: object = {}, createdAt = START / 1000): Message {
+  const body = JSON.stringify({ id, action, data, created_at: createdAt });
   return { id, action: action.slice(0, 256), body };
 }
 
