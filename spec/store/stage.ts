@@ -125,13 +125,13 @@ export class TestQueue {
     await Promise.all(ids.map((id) => this.publish([id], options)));
   }
 
-  /** Publishes a message with an idempotency key. Returns the id of the accepted task, or the error. */
-  async publishKeyed(id: string, key: string, fingerprint = 'x'): Promise<string | Error> {
-    const published = this.store.publish(messageOf(id), { key, fingerprint });
-    return published.then(
-      (accepted) => accepted.id,
-      (error: Error) => error,
-    );
+  /** Publishes a message with an idempotency key, if one is given. Returns the id of the accepted task, or the error. */
+  async publishKeyed(id: string, key: string | undefined, fingerprint = 'x'): Promise<string | Error> {
+    try {
+      return (await this.store.publish(messageOf(id), key === undefined ? undefined : { key, fingerprint })).id;
+    } catch (error) {
+      return error as Error;
+    }
   }
 
   async take(max: number, isIdle = false): Promise<Delivery[]> {
@@ -219,14 +219,13 @@ export class TestQueue {
     return idsOf(await searchIn(this.store, filter, limit));
   }
 
-  /** Returns all dead letters, oldest first. */
+  /** Returns all dead letters, oldest first. Their ids have one character. */
   async letters(): Promise<readonly StoredMessage[]> {
-    const located = await searchIn(this.store, { state: 'failed' }, 20_000);
-    return this.store.reads.read(located.map(({ id }) => id).reverse());
+    return this.store.reads.read([...(await this.letterIds())]);
   }
 
   async letterIds(): Promise<string> {
-    return idsOf(await this.letters());
+    return idsOf((await searchIn(this.store, { state: 'failed' })).reverse());
   }
 
   /** Returns the ids of the redriven tasks, and the number of the remaining dead letters. */

@@ -35,28 +35,23 @@ describe('Tasks', () => {
     const { rows, database, textsOf } = await fresh();
     storeRow(database, 1, completed);
     storeRow(database, 2, { ...completed, id: 'b', status: 'pending', created_at: 2 });
-    const byCreation = ['tasks_by_creation', ''] as const;
-    const byStatus = ['uncompleted_tasks_by_status', 'status=\\? AND '] as const;
-    const byAction = ['tasks_by_action', '<expr>=\\? AND '] as const;
-    const bySubmitter = ['tasks_by_submitter', 'submitter=\\? AND '] as const;
-    for (const [filter, [index, column]] of [
-      [{}, byCreation],
-      [{ status: 'completed' }, byCreation],
-      [{ status: 'pending' }, byStatus],
-      [{ action: 'sum' }, byAction],
-      [{ action: 'sum', status: 'completed' }, byAction],
-      [{ action: 'sum', status: 'pending' }, byStatus],
-      [{ view: { limit_key: 'k' } }, ['tasks_by_limit_key', 'limit_key=\\? AND ']],
-      [{ view: { submitter: 'u' }, status: 'completed' }, bySubmitter],
-      [{ view: { submitter: 'u' }, status: 'pending' }, byStatus],
+    for (const [filter, index] of [
+      [{}, 'tasks_by_creation ('],
+      [{ status: 'completed' }, 'tasks_by_creation ('],
+      [{ status: 'pending' }, 'uncompleted_tasks_by_status (status=? AND '],
+      [{ action: 'sum' }, 'tasks_by_action (<expr>=? AND '],
+      [{ action: 'sum', status: 'completed' }, 'tasks_by_action (<expr>=? AND '],
+      [{ action: 'sum', status: 'pending' }, 'uncompleted_tasks_by_status (status=? AND '],
+      [{ view: { limit_key: 'k' } }, 'tasks_by_limit_key (limit_key=? AND '],
+      [{ view: { submitter: 'u' }, status: 'completed' }, 'tasks_by_submitter (submitter=? AND '],
+      [{ view: { submitter: 'u' }, status: 'pending' }, 'uncompleted_tasks_by_status (status=? AND '],
     ] as const) {
       for (const after of [undefined, [5, 5]]) {
         const texts = await textsOf(() => rows.search(filter, after, 100));
-        const [end, page] = texts.map((sql) => planOf(database, sql));
-        const bounds = (lower: string) =>
-          `tasks USING (COVERING )?INDEX ${index} \\(${column}${lower}created_at<\\?\\)`;
-        expect(end, JSON.stringify(filter)).to.match(new RegExp(`SEARCH ${bounds('')}`));
-        if (page !== undefined) expect(page).to.match(new RegExp(`^SEARCH ${bounds('created_at>\\? AND ')}$`));
+        const [end, page] = texts.map((sql) => planOf(database, sql).replace('COVERING ', ''));
+        expect(end).to.include(`SEARCH tasks USING INDEX ${index}created_at<?)`);
+        if (page !== undefined)
+          expect(page).to.equal(`SEARCH tasks USING INDEX ${index}created_at>? AND created_at<?)`);
       }
     }
   });
