@@ -18,7 +18,7 @@ import { type LetterSelection, purgeIn, redriveIn, searchIn } from './store-call
 /** Time at which each test begins, in milliseconds since the epoch. */
 export const START = 1_800_000_000_000;
 export const HOUR = 3_600_000;
-export const roomy: QueueBounds = { maxLength: 5000, maxBytes: 10_000_000, maxKeys: 100 };
+export const roomy: QueueBounds = { maxLength: 7000, maxBytes: 10_000_000, maxKeys: 100 };
 
 export interface OpenOptions {
   bounds: QueueBounds;
@@ -61,13 +61,10 @@ export function columnsOf({ id, createdAt, ...row }: ForeignRow) {
 
 type QueueTest = (queue: TestQueue) => Promise<void>;
 
-/** Returns functions that define tests of a driver. Each test gets a queue with empty tables. */
+/** Returns a driver, and a function that defines tests of the driver. Each test gets a queue with empty tables. */
 export function testsOf(driver: Driver) {
-  /** Opens a queue. A bound that is not given is generous. */
-  const fresh = (bounds: Partial<QueueBounds> = {}) => new TestQueue(driver, { ...roomy, ...bounds }).open();
-  const itWith = (bounds: Partial<QueueBounds>, title: string, test: QueueTest) =>
-    it(title, async () => test(await fresh(bounds)));
-  return { fresh, itWith, it: (title: string, test: QueueTest) => itWith({}, title, test) };
+  const define = (title: string, test: QueueTest) => it(title, async () => test(await new TestQueue(driver).open()));
+  return { it: define, driver };
 }
 
 export type QueueTests = ReturnType<typeof testsOf>;
@@ -100,7 +97,7 @@ export class TestQueue {
     return this;
   }
 
-  /** Closes the store and opens the next one. */
+  /** Closes the store and opens the next one, with other bounds if they are given. */
   async restart(bounds: Partial<QueueBounds> = {}): Promise<void> {
     this.#bounds = { ...this.#bounds, ...bounds };
     expect(await this.store.close()).to.equal(true);

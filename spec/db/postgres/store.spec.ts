@@ -39,15 +39,10 @@ async function fresh(bounds = roomy) {
 const recover = ({ store }: TestQueue, owner: string) => (store as PostgresStore).recover(owner);
 
 /** Publishes messages in one event loop turn. Returns their ids, or the names of the errors. */
-const publishAll = ({ store }: TestQueue, messages: readonly Message[]) =>
-  Promise.all(
-    messages.map((message) =>
-      store.publish(message).then(
-        ({ id }) => id,
-        ({ name }: Error) => name,
-      ),
-    ),
-  );
+async function publishAll({ store }: TestQueue, messages: readonly Message[]): Promise<string[]> {
+  const publish = (message: Message) => store.publish(message).catch(({ name }: Error) => ({ id: name }));
+  return (await Promise.all(messages.map(publish))).map(({ id }) => id);
+}
 
 const COUNTED = `SELECT
   count(*) FILTER (WHERE state = 'waiting') AS waiting,
@@ -122,138 +117,134 @@ describeWithPostgres('PostgresStore', () => {
     await expectTrueCounts(schema, one);
   });
 
-  describe('after a lost answer', () => {
-    /** Opens a queue on the node `one`. `lose` loses the answer of a call after its effect. */
-    async function losing() {
-      const schema = await migratedSchema();
-      const way = await severable(schema.url);
-      const one = await openQueue(way.url, 'one');
-      const lose = async (call: () => Promise<unknown>, isDone: string) => {
-        way.loseAnswers();
-        const error = errorOf(call);
-        await until(async () => (await schema.sql(isDone)).length > 0);
-        way.cut();
-        way.mend();
-        expect(await error).to.be.instanceOf(DatabaseUnavailable);
-      };
-      return { schema, one, store: one.store, lose };
-    }
+  /** Opens a queue on the node `one`. `lose` loses the answer of a call after its effect. */
+  async function losing() {
+    const schema = await migratedSchema();
+    const way = await severable(schema.url);
+    const one = await openQueue(way.url, 'one');
+    const lose = async (call: () => Promise<unknown>, isDone: string) => {
+      way.loseAnswers();
+      const error = errorOf(call);
+      await until(async () => (await schema.sql(isDone)).length > 0);
+      way.cut();
+      way.mend();
+      expect(await error).to.be.instanceOf(DatabaseUnavailable);
+    };
+    return { schema, one, store: one.store, lose };
+  }
 
-    it('takes again what it had taken and charges nothing, but deletes what was cancelled meanwhile', async () => {
-      const { schema, one, lose } = await losing();
-      await one.publish('abcde');
-      const held = await one.take(1);
-      await lose(() => one.take(3), "SELECT 1 FROM messages WHERE id = 'd' AND state = 'running'");
-      expect(await one.cancel('b')).to.equal('requested');
-      const deliveries = await one.take(5);
-      const taken = deliveries.map(({ id, attempt, delivery }) => `${id} ${attempt} ${delivery}`);
-      expect(taken).to.deep.equal(['c 1 2', 'd 1 2', 'e 1 1']);
-      await one.settleAll([...held, ...deliveries], complete());
-      await one.expectCounts({ cancelled: 1, inFlight: 0 });
+  it('after a lost answer, a node takes again what it had taken and charges nothing, but deletes what was cancelled meanwhile', async () => {
+    const { schema, one, lose } = await losing();
+    await one.publish('abcde');
+    const held = await one.take(1);
+    await lose(() => one.take(3), "SELECT 1 FROM messages WHERE id = 'd' AND state = 'running'");
+    expect(await one.cancel('b')).to.equal('requested');
+    const deliveries = await one.take(5);
+    const taken = deliveries.map(({ id, attempt, delivery }) => `${id} ${attempt} ${delivery}`);
+    expect(taken).to.deep.equal(['c 1 2', 'd 1 2', 'e 1 1']);
+    await one.settleAll([...held, ...deliveries], complete());
+    await one.expectCounts({ cancelled: 1, inFlight: 0 });
+    await expectTrueCounts(schema, one);
+  });
+
+  it('after a lost answer, a node finds out by itself that it owns more than it holds', async () => {
+    const { one, sql } = await fresh();
+    await one.publish('ab');
+    // As if a statement of an abandoned connection had been executed late.
+    await sql("UPDATE messages SET state = 'running', owner = 'one', delivery = 1 WHERE id = 'a'");
+    expect([await one.takeIds(5), await one.takeIds(5)]).to.deep.equal(['b', 'a']);
+  });
+
+  it('after a lost answer, a node says which settlements have been applied when they are repeated, also if a released message is limited', async () => {
+    const { schema, one, store, lose } = await losing();
+    const deliveries = await one.running('abcdef');
+    await store.setLimits('sum', { concurrency: 1 }, 'api');
+    const settlements = [complete(), retry(START + 5), discard(), release, ack];
+    const settled = settlements.map((settlement, index) => ({ delivery: deliveries[index] as Delivery, settlement }));
+    const settle = async () => (await store.settle(settled)).effects;
+    await lose(settle, "SELECT 1 FROM messages WHERE id = 'd' AND state = 'limited'");
+    await one.unchanged(async () => expect(await settle()).to.deep.equal(settled.map(() => 'applied')));
+    expect(await settle()).to.deep.equal(settled.map(() => 'late'));
+    expect(await schema.sql('SELECT id FROM tasks')).to.have.length(1);
+  });
+
+  it('after a lost answer, a node remembers an ack until the row is written, or for an hour', async () => {
+    const { sql, one, store } = await fresh();
+    const remembered = async () => {
+      await store.start();
+      return (await sql('SELECT 1 FROM acks')).length;
+    };
+    const [a, b] = await one.running('ab');
+    await one.settleAll([a, b], ack);
+    await one.settle(a, row(1));
+    expect(await remembered()).to.equal(1);
+    await sql(`UPDATE acks SET acked_at = ${START - 3_600_001}`);
+    expect(await remembered()).to.equal(0);
+  });
+
+  for (const settlement of [ack, complete()])
+    it(`after a lost answer, a node does not apply a repeated ${settlement.kind} if its task has the row of another run, waits or was cancelled`, async () => {
+      const { schema, sql, one, other, store } = await fresh();
+      const settled = (await one.running('abcd')).map((delivery) => ({ delivery, settlement }));
+      await recover(other, 'one');
+      await other.cancel('d');
+      const [a, b] = await other.takeAll(2);
+      await other.settle(a, complete());
+      await other.settle(b, ack);
+      await other.settle(b, row(2));
+      await sql('ALTER TABLE messages RENAME TO hidden');
+      await errorOf(() => store.settle(settled));
+      await sql('ALTER TABLE hidden RENAME TO messages');
+      expect((await store.settle(settled)).effects).to.deep.equal(Array(4).fill('late'));
       await expectTrueCounts(schema, one);
     });
 
-    it('finds out by itself that it owns more than it holds', async () => {
-      const { one, sql } = await fresh();
-      await one.publish('ab');
-      // As if a statement of an abandoned connection had been executed late.
-      await sql("UPDATE messages SET state = 'running', owner = 'one', delivery = 1 WHERE id = 'a'");
-      expect([await one.takeIds(5), await one.takeIds(5)]).to.deep.equal(['b', 'a']);
-    });
-
-    it('says which settlements have been applied when they are repeated, also if a released message is limited', async () => {
-      const { schema, one, store, lose } = await losing();
-      const deliveries = await one.running('abcdef');
-      await store.setLimits('sum', { concurrency: 1 }, 'api');
-      const settlements = [complete(), retry(START + 5), discard(), release, ack];
-      const settled = settlements.map((settlement, index) => ({ delivery: deliveries[index] as Delivery, settlement }));
-      const settle = async () => (await store.settle(settled)).effects;
-      await lose(settle, "SELECT 1 FROM messages WHERE id = 'd' AND state = 'limited'");
-      await one.unchanged(async () => expect(await settle()).to.deep.equal(settled.map(() => 'applied')));
-      expect(await settle()).to.deep.equal(settled.map(() => 'late'));
-      expect(await schema.sql('SELECT id FROM tasks')).to.have.length(1);
-    });
-
-    it('remembers an ack until the row is written, or for an hour', async () => {
-      const { sql, one, store } = await fresh();
-      const remembered = async () => {
-        await store.start();
-        return (await sql('SELECT 1 FROM acks')).length;
-      };
-      const [a, b] = await one.running('ab');
-      await one.settleAll([a, b], ack);
-      await one.settle(a, row(1));
-      expect(await remembered()).to.equal(1);
-      await sql(`UPDATE acks SET acked_at = ${START - 3_600_001}`);
-      expect(await remembered()).to.equal(0);
-    });
-
-    for (const settlement of [ack, complete()])
-      it(`does not apply a repeated ${settlement.kind} if its task has the row of another run, waits or was cancelled`, async () => {
-        const { schema, sql, one, other, store } = await fresh();
-        const settled = (await one.running('abcd')).map((delivery) => ({ delivery, settlement }));
-        await recover(other, 'one');
-        await other.cancel('d');
-        const [a, b] = await other.takeAll(2);
-        await other.settle(a, complete());
-        await other.settle(b, ack);
-        await other.settle(b, row(2));
-        await sql('ALTER TABLE messages RENAME TO hidden');
-        await errorOf(() => store.settle(settled));
-        await sql('ALTER TABLE hidden RENAME TO messages');
-        expect((await store.settle(settled)).effects).to.deep.equal(Array(4).fill('late'));
-        await expectTrueCounts(schema, one);
-      });
-
-    it('does not take a dead letter by the death of its process for that of a late discard', async () => {
-      const { one, other } = await fresh();
-      await one.publish('a');
-      for (let deaths = 0; deaths < SUSPECT_DEATHS; deaths++) {
-        await one.next(true);
-        await recover(other, 'one');
-      }
-      const delivery = await one.next(true);
-      expect(await recover(other, 'one')).to.have.length(1);
-      expect(await one.settle(delivery, discard())).to.equal('late');
-    });
+  it('after a lost answer, a node does not take a dead letter by the death of its process for that of a late discard', async () => {
+    const { one, other } = await fresh();
+    await one.publish('a');
+    for (let deaths = 0; deaths < SUSPECT_DEATHS; deaths++) {
+      await one.next(true);
+      await recover(other, 'one');
+    }
+    const delivery = await one.next(true);
+    expect(await recover(other, 'one')).to.have.length(1);
+    expect(await one.settle(delivery, discard())).to.equal('late');
   });
 
-  describe('after a failure in the middle', () => {
-    /** Lets every change of the message with this id fail, as if the disk were full. */
-    async function failAt({ sql }: Schema, id: string) {
-      await sql(`CREATE FUNCTION fail() RETURNS trigger AS
-        $$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql`);
-      const fires = (row: string, what: string) => `CREATE TRIGGER fail_${what} BEFORE ${what} ON messages FOR EACH ROW
-        WHEN (${row}.id = '${id}') EXECUTE FUNCTION fail()`;
-      for (const what of ['UPDATE', 'DELETE']) await sql(fires('OLD', what));
-      await sql(fires('NEW', 'INSERT'));
-    }
+  /** Lets every change of the message with this id fail, as if the disk were full. */
+  async function failAt({ sql }: Schema, id: string) {
+    await sql(`CREATE FUNCTION fail() RETURNS trigger AS
+      $$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql`);
+    const fires = (row: string, what: string) => `CREATE TRIGGER fail_${what} BEFORE ${what} ON messages FOR EACH ROW
+      WHEN (${row}.id = '${id}') EXECUTE FUNCTION fail()`;
+    for (const what of ['UPDATE', 'DELETE']) await sql(fires('OLD', what));
+    await sql(fires('NEW', 'INSERT'));
+  }
 
-    it('answers the submissions that were accepted, and refuses the others', async () => {
-      const { schema, one } = await fresh({ ...roomy, maxBytes: 1000 });
-      await failAt(schema, 'c');
-      const messages = [messageOf('a'), messageOf('b', 'x'.repeat(1000)), messageOf('c')];
-      expect(await publishAll(one, messages)).to.deep.equal(['a', 'QueueFull', 'DatabaseUnavailable']);
+  it('after a failure in the middle, a node answers the submissions that were accepted, and refuses the others', async () => {
+    const { schema, one } = await fresh({ ...roomy, maxBytes: 1000 });
+    await failAt(schema, 'c');
+    const messages = [messageOf('a'), messageOf('b', 'x'.repeat(1000)), messageOf('c')];
+    expect(await publishAll(one, messages)).to.deep.equal(['a', 'QueueFull', 'DatabaseUnavailable']);
+    await expectTrueCounts(schema, one);
+  });
+
+  for (const change of [redriveIn, purgeIn]) {
+    it(`after a failure in the middle, a node says which dead letters ${change.name} changed, and how many it kept`, async () => {
+      const { schema, one, store } = await fresh();
+      const ids = numbers(1200);
+      await one.publishTogether(ids);
+      await one.settleAll(await one.takeAll(1200), discard());
+      await failAt(schema, '1100');
+      const { done, remaining } = await change(store, { all: true });
+      expect(done.map(({ id }) => id)).to.deep.equal(ids.slice(0, 1000));
+      expect(remaining).to.equal(200);
+      expect(await errorOf(() => change(store, { all: true }))).to.be.instanceOf(DatabaseUnavailable);
+      await schema.sql('DROP FUNCTION fail CASCADE');
+      expect((await change(store, { all: true })).done).to.have.length(200);
       await expectTrueCounts(schema, one);
     });
-
-    for (const change of [redriveIn, purgeIn]) {
-      it(`says which dead letters ${change.name} changed, and how many it kept`, async () => {
-        const { schema, one, store } = await fresh();
-        const ids = numbers(1200);
-        await one.publishTogether(ids);
-        await one.settleAll(await one.takeAll(1200), discard());
-        await failAt(schema, '1100');
-        const { done, remaining } = await change(store, { all: true });
-        expect(done.map(({ id }) => id)).to.deep.equal(ids.slice(0, 1000));
-        expect(remaining).to.equal(200);
-        expect(await errorOf(() => change(store, { all: true }))).to.be.instanceOf(DatabaseUnavailable);
-        await schema.sql('DROP FUNCTION fail CASCADE');
-        expect((await change(store, { all: true })).done).to.have.length(200);
-        await expectTrueCounts(schema, one);
-      });
-    }
-  });
+  }
 
   it('evicts the keys beyond a lowered bound in steps', async () => {
     const { url, sql, one } = await fresh({ ...roomy, maxKeys: 5000 });
@@ -393,10 +384,8 @@ describeWithPostgres('PostgresStore', () => {
     ]);
     expect(await one.limits()).to.have.length(1);
   });
-});
 
-describeWithPostgres('two nodes with one queue', () => {
-  it('learn of a pause from its transaction, because the node that requests it may die after the commit', async () => {
+  it('two nodes learn of a pause from its transaction, because the node that requests it may die after the commit', async () => {
     const { url, store } = await fresh();
     const received: string[] = [];
     const onNotification = (payload: string) => void received.push(payload);
@@ -408,7 +397,7 @@ describeWithPostgres('two nodes with one queue', () => {
     expect(received.map((payload) => JSON.parse(payload))).to.deep.equal(Array(2).fill({ from: '', topic: 'pause' }));
   });
 
-  it('tell which of them ran each attempt, and when an attempt started whose node died', async () => {
+  it('two nodes tell which of them ran each attempt, and when an attempt started whose node died', async () => {
     const { one, other } = await fresh();
     await one.settleAll(await one.running('a'), retry(one.now, 'no'));
     await other.settle(await other.next(), complete());
@@ -426,7 +415,7 @@ describeWithPostgres('two nodes with one queue', () => {
     expect(attempts).to.deep.equal([{ startedAt: one.now + 2, endedAt: other.now, reason: PROCESS_DIED, node: 'one' }]);
   });
 
-  it('accept a submission with a key once, whichever it comes to', async () => {
+  it('two nodes accept a submission with a key once, whichever it comes to', async () => {
     const { one, other } = await fresh();
     const publish = (id: string, node: TestQueue) => node.publishKeyed(id, 'key');
     const answers = await Promise.all([...'abcdef'].map((id, index) => publish(id, index % 2 === 0 ? one : other)));
@@ -435,7 +424,7 @@ describeWithPostgres('two nodes with one queue', () => {
     await one.expectCounts({ accepted: 1, waiting: 1 });
   });
 
-  it('make one task for each time of a schedule, whichever fires it', async () => {
+  it('two nodes make one task for each time of a schedule, whichever fires it', async () => {
     const { one, other } = await fresh();
     await one.store.schedules.put(schedule('s', { nextAt: 0 }));
     for (let dueAt = 0; dueAt < 20; dueAt++) {
@@ -450,7 +439,7 @@ describeWithPostgres('two nodes with one queue', () => {
     for (const node of [one, other]) await node.expectCounts({ accepted: 10, waiting: 10 });
   });
 
-  it('show each other when an attempt started and its progress, until it has ended', async () => {
+  it('two nodes show each other when an attempt started and its progress, until it has ended', async () => {
     const { one, other } = await fresh();
     const [delivery] = await one.running('a');
     const report = { startedAt: 5, progress: { fraction: 0.5, note: 'half' } };
@@ -462,7 +451,7 @@ describeWithPostgres('two nodes with one queue', () => {
     expect(await other.message('a')).to.include({ startedAt: undefined, progress: undefined });
   });
 
-  it('recover the messages of a node that is gone, once, and none of a node that is there', async () => {
+  it('two nodes recover the messages of a node that is gone, once, and none of a node that is there', async () => {
     const { one, other } = await fresh();
     await one.publish('abcd');
     const [a, b] = await one.takeAll(2);
@@ -478,7 +467,7 @@ describeWithPostgres('two nodes with one queue', () => {
     expect(d.id).to.equal('d');
   });
 
-  it('hold up nobody but the node that runs a suspect', async () => {
+  it('two nodes hold up nobody but the node that runs a suspect', async () => {
     const { one, other } = await fresh();
     await one.publish('a');
     for (let death = 0; death < 2; death++) {

@@ -56,12 +56,12 @@ async function locked(driver: 'memory' | 'sqlite') {
   return { queue, store, settled, unlock: () => other.exec('COMMIT') };
 }
 
-describe('a data folder', () => {
+describe('SqliteStore', () => {
   for (const [before, after] of [
     ['memory', 'sqlite'],
     ['sqlite', 'memory'],
   ] as const) {
-    it(`keeps everything if the driver changes between two starts: ${before}, then ${after}`, async () => {
+    it(`a data folder keeps everything if the driver changes between two starts: ${before}, then ${after}`, async () => {
       const { queue } = await start(before, after);
       const left = await leaveEverything(queue);
       await queue.restart();
@@ -69,7 +69,7 @@ describe('a data folder', () => {
     });
   }
 
-  it('keeps the queue of a process that was killed, for a start with the driver memory', async () => {
+  it('a data folder keeps the queue of a process that was killed, for a start with the driver memory', async () => {
     const { queue } = await start('sqlite', 'memory');
     await queue.publish('abc');
     const former = await queue.next();
@@ -79,10 +79,8 @@ describe('a data folder', () => {
     expect(a).to.include({ id: 'a', attempt: 1, crashes: 0, isSuspect: false, delivery: 2 });
     expect(idsOf(others)).to.equal('bc');
   });
-});
 
-describe('a queue in memory', () => {
-  it('delivers what was running again after each stop, and counts no death', async () => {
+  it('a queue in memory delivers what was running again after each stop, and counts no death', async () => {
     const { queue } = await start('memory');
     await queue.publish('a');
     for (let time = 0; time < 3; time += 1) {
@@ -91,7 +89,7 @@ describe('a queue in memory', () => {
     }
   });
 
-  it('keeps what was saved, and what was accepted since, until it is started', async () => {
+  it('a queue in memory keeps what was saved, and what was accepted since, until it is started', async () => {
     const { queue, folder } = await start('memory');
     await queue.publish('abc');
     expect(await queue.store.close()).to.equal(true);
@@ -112,7 +110,7 @@ describe('a queue in memory', () => {
     expect(await queue.takeIds(5)).to.equal('abcd');
   });
 
-  it('that was killed leaves the rows, and no number that a later row needs', async () => {
+  it('a queue in memory that was killed leaves the rows, and no number that a later row needs', async () => {
     const { queue } = await start('memory');
     for (const ids of ['ab', 'cd']) {
       await queue.settleAll(await queue.running(ids), complete());
@@ -121,10 +119,8 @@ describe('a queue in memory', () => {
       await queue.die();
     }
   });
-});
 
-describe('a queue in a file that is locked', () => {
-  it('refuses what it cannot write, and changes nothing', async () => {
+  it('a queue in a file that is locked refuses what it cannot write, and changes nothing', async () => {
     const { queue, store, settled, unlock } = await locked('sqlite');
     await queue.unchanged(async () => {
       for (const call of [
@@ -150,7 +146,7 @@ describe('a queue in a file that is locked', () => {
     expect(await queue.takeIds(5)).to.equal('de');
   });
 
-  it('takes a retry that was due when a commit failed', async () => {
+  it('a queue in a file that is locked takes a retry that was due when a commit failed', async () => {
     const { queue } = await start();
     await queue.settleAll(await queue.running('a'), retry(START + 60));
     queue.now = START + 60;
@@ -165,7 +161,7 @@ describe('a queue in a file that is locked', () => {
     expect(await queue.takeIds(5)).to.equal('a');
   });
 
-  it('waits for the lock once, then not again until the lock is released', async () => {
+  it('a queue in a file that is locked waits for the lock once, then not again until the lock is released', async () => {
     const { queue, unlock } = await locked('sqlite');
     const durations: number[] = [];
     for (let call = 0; call < 40; call++) {
@@ -179,7 +175,7 @@ describe('a queue in a file that is locked', () => {
     await queue.publish('g');
   });
 
-  it('refuses only what needs the file, settlements as a whole, with the driver memory', async () => {
+  it('a queue in a file that is locked refuses only what needs the file, settlements as a whole, with the driver memory', async () => {
     const { queue, store, settled, unlock } = await locked('memory');
     const [submitted, reversed] = [store.publish(messageOf('f')), settled.toReversed()];
     await queue.unchanged(async () => expect(await messageOfError(() => store.settle(reversed))).to.equal(LOCKED));
@@ -195,10 +191,8 @@ describe('a queue in a file that is locked', () => {
     unlock();
     expect(store.problem()).to.equal(undefined);
   });
-});
 
-describe('the submissions of one event loop turn', () => {
-  it('are one transaction, and none is read before its commit', async () => {
+  it('the submissions of one event loop turn are one transaction, and none is read before its commit', async () => {
     const { queue, folder } = await start();
     const { mock: spy } = mock.method(Database.prototype, 'transaction');
     const submitted = queue.publishTogether([...'abcdefgh']);
@@ -209,10 +203,8 @@ describe('the submissions of one event loop turn', () => {
     const others = openBeside(folder).prepare('SELECT id FROM messages ORDER BY arrival').all();
     expect(others.map(({ id }) => id).join('')).to.equal('abcdefgh');
   });
-});
 
-describe('what a client is told', () => {
-  it('is committed and then synced before the answer, whatever the request was', async () => {
+  it('what a client is told is committed and then synced before the answer, whatever the request was', async () => {
     const disk = { sync: async () => {} };
     const { queue, store, folder, syncs } = await startOn(disk);
     await queue.discard('xy');
@@ -247,7 +239,7 @@ describe('what a client is told', () => {
     }
   });
 
-  it('is reported as requeued before its sync, because it may run at once', async () => {
+  it('what a client is told is reported as requeued before its sync, because it may run at once', async () => {
     const disk = { sync: async () => {} };
     const { queue } = await startOn(disk);
     await queue.discard('x');
@@ -262,7 +254,7 @@ describe('what a client is told', () => {
     expect(requeued).to.deep.equal(['x']);
   });
 
-  it('fails while the disk cannot sync it, until a check finds that it can, without another submission', async () => {
+  it('what a client is told fails while the disk cannot sync it, until a check finds that it can, without another submission', async () => {
     const disk = { sync: async () => {} };
     const { queue, store } = await startOn(disk);
     await queue.discard('xy');
@@ -286,7 +278,7 @@ describe('what a client is told', () => {
     await queue.publish('b');
   });
 
-  it('is answered at the end of a hold of writes before anything else continues', async () => {
+  it('what a client is told is answered at the end of a hold of writes before anything else continues', async () => {
     const database = new Database(IN_MEMORY, { busyTimeoutMs: 0 });
     const writer = new TurnWriter({ queue: database, file: database, counters: {} });
     const order: string[] = [];
@@ -298,10 +290,8 @@ describe('what a client is told', () => {
     database.close();
     expect(order).to.deep.equal(['written', 'continued']);
   });
-});
 
-describe('what no client waits for', () => {
-  it('is not synced: takes and settlements', async () => {
+  it('takes and settlements are not synced, because no client waits for them', async () => {
     const { queue, syncs } = await startOn({ sync: async () => {} });
     await queue.publish('abcd');
     const before = syncs.callCount();
@@ -311,7 +301,7 @@ describe('what no client waits for', () => {
     expect(syncs.callCount()).to.equal(before);
   });
 
-  it('waits while writes are held: takes, settlements and reports', async () => {
+  it('takes, settlements and reports wait while writes are held', async () => {
     const { queue, store } = await start();
     const [delivery] = await queue.running('a');
     await queue.publish('b');
@@ -329,7 +319,7 @@ describe('what no client waits for', () => {
     expect([await queue.stateOf('a'), await queue.stateOf('b')]).to.deep.equal(['completed', 'running']);
   });
 
-  it('is everything in the driver memory', async () => {
+  it('nothing waits for a sync with the driver memory', async () => {
     const { queue } = await startOn({ sync: () => new Promise(() => {}) }, 'memory');
     await queue.discard('x');
     await queue.publish('ab');
@@ -337,10 +327,8 @@ describe('what no client waits for', () => {
     await queue.redrive({ all: true });
     expect(await queue.cancel('a')).to.equal('cancelled');
   });
-});
 
-describe('a sync of the log', () => {
-  it('that has begun covers no later commit: calls made meanwhile share the next one', async () => {
+  it('a sync of the log that has begun covers no later commit: calls made meanwhile share the next one', async () => {
     const wal = new WalSync('a.db', () => new Promise(() => {}));
     const first = wal.sync();
     await setImmediate();
@@ -348,7 +336,7 @@ describe('a sync of the log', () => {
     expect(wal.sync()).to.equal(second).and.not.equal(first);
   });
 
-  it('has nothing to do without a log, and leaves no descriptor open', async () => {
+  it('a sync of the log has nothing to do without a log, and leaves no descriptor open', async () => {
     const folder = await migratedFolder();
     const path = join(folder, 'tasks.db');
     openBeside(folder).exec('DELETE FROM tasks');
@@ -358,7 +346,7 @@ describe('a sync of the log', () => {
     await new WalSync(join(folder, 'none.db')).sync();
   });
 
-  it('rejects with the reason of its failure, and is tried again the next time', async () => {
+  it('a sync of the log rejects with the reason of its failure, and is tried again the next time', async () => {
     const file = join(await migratedFolder(), 'auth.db');
     const wal = new WalSync(join(file, 'a.db'));
     const failures = await Promise.all([wal.sync(), wal.sync()].map((sync) => sync.catch(({ code }) => code)));
@@ -366,10 +354,8 @@ describe('a sync of the log', () => {
     rmSync(file);
     await wal.sync();
   });
-});
 
-describe('a step of the retention in SQLite', () => {
-  it('looks at a bounded number of rows, also if it keeps all of them', async () => {
+  it('a step of the retention looks at a bounded number of rows, also if it keeps all of them', async () => {
     const { queue, driver } = await start();
     const kept = numbers(2 * RETENTION_SLICE.maxLength).map((id) => ({ id, createdAt: 0, processedAt: 9 }));
     await driver.insertRows(queue.store, [...kept, { id: '1000', createdAt: 0 }]);
