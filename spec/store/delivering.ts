@@ -155,7 +155,7 @@ export function describeDelivering({ it }: QueueTests): void {
     expect(await queue.takeIds(5)).to.equal('abcd');
   });
 
-  for (const limit of ['rate', 'perKey'] as const) {
+  for (const limit of ['rate', 'perKey'] as const)
     it(`a clock that is set back between two runs delays a start by no more than the period of a ${limit === 'rate' ? limit : 'rate of its key'}`, async (queue) => {
       const rate = { count: 1, ms: 1000 };
       await queue.store.setLimits('sum', limit === 'rate' ? { rate } : { perKey: { rate } }, 'api');
@@ -166,7 +166,6 @@ export function describeDelivering({ it }: QueueTests): void {
       expect(await queue.takenAt(queue.now + 999)).to.equal('');
       expect(await queue.takenAt(queue.now + 1)).to.equal('b');
     });
-  }
 
   it('a scheduled message is delivered in the order in which messages became due', async (queue) => {
     await queue.publish('c', { runAt: START + 20 });

@@ -156,7 +156,7 @@ export function describeLimits({ it }: QueueTests): void {
     for (const id of 'xy') expect(taken.indexOf(id)).to.be.within(0, 5);
   });
 
-  for (const limits of [{ concurrency: 1 }, { perKey: { concurrency: 1 } }]) {
+  for (const limits of [{ concurrency: 1 }, { perKey: { concurrency: 1 } }])
     it(`limited messages let none wait forever, whatever its priority and key: ${JSON.stringify(limits)}`, async (queue) => {
       await setLimits(queue, limits);
       await publish(queue, 'a', 'one');
@@ -169,7 +169,6 @@ export function describeLimits({ it }: QueueTests): void {
       });
       expect(ids).to.include.members([...'xyz']);
     });
-  }
 
   it('a rate lets no more messages start in any period, and tells when the next one can', async (queue) => {
     const rate = { count: 2, ms: 1000 };
@@ -254,7 +253,7 @@ export function describeLimits({ it }: QueueTests): void {
     expect(await queue.takenAt(START + 2000)).to.equal('b');
   });
 
-  for (const seed of [1, 2, 3]) {
+  for (const seed of [1, 2, 3])
     it(`limits hold and leave no place empty, however messages are submitted, due, redriven, run now and settled (seed ${seed})`, async (queue) => {
       const random = new SeededRandom(`${seed}`);
       let limits: ActionLimits = { concurrency: 4, perKey: { concurrency: 2 } };
@@ -303,5 +302,4 @@ export function describeLimits({ it }: QueueTests): void {
       }
       await queue.expectCounts({ waiting: 0, limited: 0, scheduled: 0, retrying: 0, inFlight: 0 });
     });
-  }
 }

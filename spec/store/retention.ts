@@ -67,7 +67,7 @@ export function describeRetention({ it, driver: { insertRows } }: QueueTests): v
     expect(await leftIn(queue)).to.deep.equal([...ids.slice(0, quarter), ...ids.slice(3 * quarter)]);
   });
 
-  for (const limits of [{ rows: 1 }, { before: LIMIT }]) {
+  for (const limits of [{ rows: 1 }, { before: LIMIT }])
     it(`old rows are deleted in steps of bounded number and size, large ones alone: ${JSON.stringify(limits)}`, async (queue) => {
       const sizes = [1, maxBytes + 1, maxBytes / 2, maxBytes / 2, 1, 1];
       const rows = sizes.map((size, index) => {
@@ -80,5 +80,4 @@ export function describeRetention({ it, driver: { insertRows } }: QueueTests): v
       await insertRows(queue.store, rowsAt(numbers(2 * maxLength + 10), 0));
       expect(await runPass(queue, limits)).to.deep.equal([maxLength, maxLength, 10]);
     });
-  }
 }

@@ -16,9 +16,6 @@ async function expectLate(queue: TestQueue, delivery: Delivery): Promise<void> {
   expect(await queue.store.reads.find(delivery.id)).to.deep.equal(before);
 }
 
-/** No less than the longest time for which a suspect waits while other messages are due. */
-const SUSPECT_WAIT_MS = 10_000;
-
 /** Takes all messages and lets the process die, `times` times. Suspects are taken alone. */
 async function dieWithAll(queue: TestQueue, times: number): Promise<void> {
   for (let time = 0; time < times; time++) {
@@ -61,13 +58,12 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
     expect(await queue.store.settle([])).to.deep.equal({ effects: [], evicted: [] });
   });
 
-  for (const first of EVERY) {
+  for (const first of EVERY)
     it(`settling has an effect once, whatever is settled afterwards: ${first.kind}`, async (queue) => {
       const [a] = await queue.running('a');
       expect(await queue.settle(a, first)).to.equal('applied');
       await expectLate(queue, a);
     });
-  }
 
   it('settling of a delivery does nothing to the next life of its dead letter, nor does its cancellation', async (queue) => {
     const [former] = await queue.running('a');
@@ -154,7 +150,7 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
     [complete(), 'applied', 'completed'],
     [ack, 'applied', 'completed'],
     [discard(), 'applied', 'dead'],
-  ] as const) {
+  ] as const)
     it(`cancelling of a running message ends as ${counted} if its attempt ends with ${settlement.kind}`, async (queue) => {
       const [a] = await queue.running('a');
       await queue.cancel('a');
@@ -162,7 +158,6 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
       await queue.expectEnded({ accepted: 1, [counted]: 1 });
       expect(await queue.takeIds(1)).to.equal('');
     });
-  }
 
   it('cancelling says what has ended, and nothing of what was cancelled or is unknown', async (queue) => {
     await queue.discard('b');
@@ -241,7 +236,7 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
     await queue.publish('a');
     await dieWithAll(queue, 2);
     await queue.publish('b');
-    queue.now += SUSPECT_WAIT_MS;
+    queue.now += 10_000;
     // The window has to be drained first.
     expect(await queue.takeIds(5, false)).to.equal('');
     expect(await queue.takeIds(5, true)).to.equal('a');

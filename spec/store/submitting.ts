@@ -183,7 +183,7 @@ export function describeSubmitting({ it }: QueueTests): void {
     expect(await queue.publishKeyed('e', 'key')).to.equal('d');
   });
 
-  for (const step of [1, 0, -HOUR]) {
+  for (const step of [1, 0, -HOUR])
     it(`submissions with a key are evicted by number, oldest first, if the clock moves by ${step} ms`, async (queue) => {
       await queue.restart({ maxKeys: 2 });
       for (const id of 'abc') {
@@ -195,7 +195,6 @@ export function describeSubmitting({ it }: QueueTests): void {
       expect(await queue.publishKeyed('z', 'key of a')).to.equal('z');
       expect(await queue.publishKeyed('w', 'key of c')).to.equal('c');
     });
-  }
 
   it('submissions with a key are remembered up to the bound that holds after a restart', async (queue) => {
     for (const id of 'abc') await queue.publishKeyed(id, `key of ${id}`);

@@ -15,15 +15,9 @@ function open(url: string, options: Partial<PostgresOptions> = {}): PostgresData
   return database;
 }
 
-/** Encodes an authentication request of the PostgreSQL protocol. */
-function authentication(kind: number, data: string): Buffer {
-  const message = Buffer.alloc(9 + data.length);
-  message.write('R');
-  message.writeInt32BE(8 + data.length, 1);
-  message.writeInt32BE(kind, 5);
-  message.write(data, 9);
-  return message;
-}
+/** Encodes an authentication request of the PostgreSQL protocol: its length and kind, as numbers of 32 bits, and data. */
+const authentication = (kind: number, data: string) =>
+  `R\0\0\0${String.fromCharCode(8 + data.length)}\0\0\0${String.fromCharCode(kind)}${data}`;
 
 describeWithPostgres('PostgresDatabase', () => {
   it('tells a statement that fails, or takes too long, from a server that cannot be had', async () => {

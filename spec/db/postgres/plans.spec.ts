@@ -44,7 +44,7 @@ const delivery = { arrival: 1, delivery: 1, body: '{"created_at":1}', history: N
 const counter = ['one', 'settlements'] as const;
 
 describeWithPostgres('the statements in PostgreSQL', () => {
-  for (const size of [0, 20_000]) {
+  for (const size of [0, 20_000])
     it(`reach messages by indexes only, planned with ${size} messages`, async () => {
       const schema = await migratedSchema();
       await schema.sql(`INSERT INTO messages (id, run_at, accepted_at, body)
@@ -72,7 +72,6 @@ describeWithPostgres('the statements in PostgreSQL', () => {
           expect(condition, plan).to.match(/Index Cond: \(arrival =/);
       }
     });
-  }
 
   it('reach rows by their ids alone, the last row to keep by creation, and API keys by their digests', async () => {
     const schema = await migratedSchema();

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { PROCESS_DIED } from '../../../db/attempt-history.ts';
 import { EXHAUSTED } from '../../../db/message-change.ts';
 import { acquireLock, connectDirectly, listen, PostgresDatabase } from '../../../db/postgres/database.ts';
-import { PostgresStore, WRITE_CONNECTIONS } from '../../../db/postgres/store.ts';
+import type { PostgresStore } from '../../../db/postgres/store.ts';
 import {
   DatabaseUnavailable,
   type Delivery,
@@ -10,7 +10,6 @@ import {
   type Message,
   QueueFull,
   type Recovery,
-  SUSPECT_DEATHS,
 } from '../../../db/task-store.ts';
 import { openNode } from '../../store/postgres-driver.ts';
 import { fire, schedule } from '../../store/schedules.ts';
@@ -24,8 +23,8 @@ import { severable } from '../../support/severable.ts';
 import { until } from '../../support/until.ts';
 
 /** Opens the queue of a schema on the node of an owner. */
-function openQueue(url: string, owner: string, bounds = roomy): Promise<TestQueue> {
-  const open = (options: OpenOptions) => openNode(url, owner, options);
+function openQueue(url: string, owner: string, bounds = roomy, timeLimitMs?: number): Promise<TestQueue> {
+  const open = (options: OpenOptions) => openNode(url, owner, options, timeLimitMs);
   return new TestQueue({ isDurable: true, open, reopen: (_, options) => open(options) }, bounds).open();
 }
 
@@ -202,7 +201,7 @@ describeWithPostgres('PostgresStore', () => {
   it('after a lost answer, a node does not take a dead letter by the death of its process for that of a late discard', async () => {
     const { one, other } = await fresh();
     await one.publish('a');
-    for (let deaths = 0; deaths < SUSPECT_DEATHS; deaths++) {
+    for (let deaths = 0; deaths < 2; deaths++) {
       await one.next(true);
       await recover(other, 'one');
     }
@@ -229,7 +228,7 @@ describeWithPostgres('PostgresStore', () => {
     await expectTrueCounts(schema, one);
   });
 
-  for (const change of [redriveIn, purgeIn]) {
+  for (const change of [redriveIn, purgeIn])
     it(`after a failure in the middle, a node says which dead letters ${change.name} changed, and how many it kept`, async () => {
       const { schema, one, store } = await fresh();
       const ids = numbers(1200);
@@ -244,7 +243,6 @@ describeWithPostgres('PostgresStore', () => {
       expect((await change(store, { all: true })).done).to.have.length(200);
       await expectTrueCounts(schema, one);
     });
-  }
 
   it('evicts the keys beyond a lowered bound in steps', async () => {
     const { url, sql, one } = await fresh({ ...roomy, maxKeys: 5000 });
@@ -343,7 +341,7 @@ describeWithPostgres('PostgresStore', () => {
     // The dead letters of another process count too.
     await sql("INSERT INTO queue_counts (owner, lane, accepted, dead) VALUES ('process', 'operations', 1, 1)");
     boundDeadLetters({ maxLength: 2 });
-    for (let death = 0; death < SUSPECT_DEATHS; death++) {
+    for (let death = 0; death < 2; death++) {
       await one.take(2, true);
       expect(await recover(one, 'one')).to.deep.equal([]);
     }
@@ -365,13 +363,8 @@ describeWithPostgres('PostgresStore', () => {
 
   it('changes many messages in more time than its other statements have', async () => {
     const { url, sql } = await migratedSchema();
-    const connect = (connections: number) => new PostgresDatabase(url, { connections, timeLimitMs: 500 });
-    const [one, two] = ['one', 'two'].map((owner) => {
-      const databases = { writes: connect(WRITE_CONNECTIONS), reads: connect(1) };
-      const store = new PostgresStore(databases, { bounds: roomy, now: () => START, owner });
-      afterTest(() => store.close());
-      return store;
-    }) as [PostgresStore, PostgresStore];
+    const { store: one } = await openQueue(url, 'one', roomy, 500);
+    const { store: two } = await openQueue(url, 'two', roomy, 500);
     await sql(`CREATE FUNCTION be_slow() RETURNS trigger AS
       $$ BEGIN PERFORM pg_sleep(0.6); RETURN NEW; END $$ LANGUAGE plpgsql`);
     await sql(`CREATE TRIGGER slow BEFORE INSERT OR UPDATE OF place ON messages

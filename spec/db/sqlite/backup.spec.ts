@@ -83,14 +83,13 @@ describe('backUpDatabases', () => {
     expect(readdirSync(folder)).to.have.length(2);
   });
 
-  for (const missing of ['auth.db', 'tasks.db']) {
+  for (const missing of ['auth.db', 'tasks.db'])
     it(`says that there is no ${missing}, and makes nothing`, async () => {
       const { dataDir, folder } = await fresh({ rows: 1 });
       rmSync(join(dataDir, missing));
       expect(await refusal(dataDir, folder)).to.match(/does not exist: set DATA_DIR to the folder of the databases$/);
       for (const path of [folder, join(dataDir, missing)]) expect(existsSync(path), path).to.equal(false);
     });
-  }
 
   it('leaves nothing of a database that is none, or is damaged', async () => {
     const { dataDir, folder, tasks } = await fresh();

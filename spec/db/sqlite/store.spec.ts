@@ -60,14 +60,13 @@ describe('SqliteStore', () => {
   for (const [before, after] of [
     ['memory', 'sqlite'],
     ['sqlite', 'memory'],
-  ] as const) {
+  ] as const)
     it(`a data folder keeps everything if the driver changes between two starts: ${before}, then ${after}`, async () => {
       const { queue } = await start(before, after);
       const left = await leaveEverything(queue);
       await queue.restart();
       await expectEverything(queue, left);
     });
-  }
 
   it('a data folder keeps the queue of a process that was killed, for a start with the driver memory', async () => {
     const { queue } = await start('sqlite', 'memory');
@@ -170,6 +169,7 @@ describe('SqliteStore', () => {
       durations.push(performance.now() - begun);
     }
     // A wait takes 50 ms.
+    expect(durations[0]).to.be.within(40, 30_000);
     expect(Math.min(...durations)).to.be.below(40);
     unlock();
     await queue.publish('g');
