@@ -3,14 +3,7 @@ import { PROCESS_DIED } from '../../../db/attempt-history.ts';
 import { EXHAUSTED } from '../../../db/message-change.ts';
 import { acquireLock, connectDirectly, listen, PostgresDatabase } from '../../../db/postgres/database.ts';
 import type { PostgresStore } from '../../../db/postgres/store.ts';
-import {
-  DatabaseUnavailable,
-  type Delivery,
-  KeyReused,
-  type Message,
-  QueueFull,
-  type Recovery,
-} from '../../../db/task-store.ts';
+import { DatabaseUnavailable, type Delivery, KeyReused, type Message, QueueFull } from '../../../db/task-store.ts';
 import { openNode } from '../../store/postgres-driver.ts';
 import { fire, schedule } from '../../store/schedules.ts';
 import { ack, complete, discard, release, retry, row } from '../../store/settlements.ts';
@@ -345,7 +338,7 @@ describeWithPostgres('PostgresStore', () => {
       await one.take(2, true);
       expect(await recover(one, 'one')).to.deep.equal([]);
     }
-    const recoveries: Recovery[] = [];
+    const recoveries: object[] = [];
     one.store.onRecovered?.((recovery) => recoveries.push(recovery));
     expect(await other.takeIds(2, true)).to.equal('b');
     const failed = [{ ...b, attempts: 1, reason: EXHAUSTED }];
