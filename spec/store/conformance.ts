@@ -15,12 +15,12 @@ export function describeStore(name: string, driver: Driver): void {
   describe(`${name} as a task store`, () => {
     describeSubmitting(tests);
     describeDelivering(tests);
-    describeSettling(tests, driver);
+    describeSettling(tests);
     describeLimits(tests);
-    describeSchedules(tests, driver);
+    describeSchedules(tests);
     describeDeadLetters(tests);
-    describeCallbacks(tests, driver);
-    describeReading(tests, driver);
-    describeRetention(tests, driver);
+    describeCallbacks(tests);
+    describeReading(tests);
+    describeRetention(tests);
   });
 }

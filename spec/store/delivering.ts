@@ -1,21 +1,7 @@
 import { expect } from 'chai';
-import { KeyReused, PRIORITIES, QueueFull, TAKES_PER_LONGEST } from '../../db/task-store.ts';
+import { KeyReused, QueueFull, TAKES_PER_LONGEST } from '../../db/task-store.ts';
 import { complete, discard, release, retry } from './settlements.ts';
-import {
-  errorOf,
-  HOUR,
-  idsOf,
-  messageOf,
-  numbers,
-  type QueueTests,
-  reasonsOf,
-  START,
-  type TestQueue,
-} from './stage.ts';
-
-const publishAt = (queue: TestQueue, id: string, runAt: number) => queue.store.publish({ ...messageOf(id), runAt });
-const publishWith = (queue: TestQueue, id: string, priority: number) =>
-  queue.store.publish({ ...messageOf(id), priority });
+import { errorOf, HOUR, idsOf, numbers, type QueueTests, reasonsOf, START, type TestQueue } from './stage.ts';
 
 /**
  * Leaves waiting, limited, retrying and failed messages, a row, limits, a key and the pause. Returns what the
@@ -32,7 +18,7 @@ export async function leaveEverything(queue: TestQueue) {
   await queue.settle(c, retry(queue.now + HOUR));
   const limits = { concurrency: 9, perKey: { concurrency: 1, rate: { count: 3, ms: 1000 } } };
   await store.setLimits('mail', limits, 'api');
-  for (const id of 'pq') await store.publish({ ...messageOf(id, 'mail'), limitKey: 'one', priority: 4 });
+  await queue.publish('pq', { action: 'mail', limitKey: 'one', priority: 4 });
   await store.setPaused(true);
   const { bytes, oldest } = await store.counts();
   return { messages: await store.reads.read([...'xybcdepq']), limits: await store.limits(), bytes, oldest };
@@ -41,10 +27,10 @@ export async function leaveEverything(queue: TestQueue) {
 /** Expects what {@link leaveEverything} has left. Returns the waiting messages, which are taken. */
 export async function expectEverything(queue: TestQueue, left: Awaited<ReturnType<typeof leaveEverything>>) {
   const { store } = queue;
-  const { bytes, oldest } = left;
-  await queue.expectCounts({ dead: 2, waiting: 4, limited: 1, retrying: 1, inFlight: 0, bytes, oldest });
-  expect(await store.reads.read([...'xybcdepq'])).to.deep.equal(left.messages);
-  expect(await store.limits()).to.deep.equal(left.limits);
+  const { messages, limits, ...counts } = left;
+  await queue.expectCounts({ dead: 2, waiting: 4, limited: 1, retrying: 1, inFlight: 0, ...counts });
+  expect(await store.reads.read([...'xybcdepq'])).to.deep.equal(messages);
+  expect(await store.limits()).to.deep.equal(limits);
   expect(await queue.stateOf('a')).to.equal('completed');
   expect(await queue.publishKeyed('z', 'key')).to.equal('a');
   expect(await queue.publishKeyed('z', 'key', 'y')).to.be.instanceOf(KeyReused);
@@ -58,305 +44,261 @@ export async function expectEverything(queue: TestQueue, left: Awaited<ReturnTyp
 
 /** Conformance specs of deliveries and their order: retries, scheduled messages, priorities, the pause, and restarts. */
 export function describeDelivering({ it }: QueueTests): void {
-  describe('taking', () => {
-    it('returns each message once, in the order of acceptance, and no more than asked for', async (queue) => {
-      await queue.publish('abc');
-      queue.now += 1;
-      await queue.publishTogether([...'defgh']);
-      const [a, b, c] = await queue.takeAll(3);
-      await queue.expectCounts({ inFlight: 3, waiting: 5 });
-      await queue.settle(b, complete());
-      expect(await queue.takeIds(1)).to.equal('d');
-      await queue.settle(a, discard());
-      await queue.settle(c, complete());
-      await queue.publish('i');
-      expect(await queue.takeIds(0)).to.equal('');
-      expect(await queue.takeIds(4)).to.equal('efgh');
-      await queue.expectCounts({ inFlight: 5, waiting: 1, completed: 2, dead: 1 });
-    });
-
-    it('returns what was released again in its place, with no attempt counted', async (queue) => {
-      await queue.publish('abcd');
-      const [a, b, c] = await queue.takeAll(3);
-      queue.now += 10;
-      await queue.publish('e');
-      await queue.settle(c, release);
-      await queue.settle(a, release);
-      await queue.settle(b, complete());
-      await queue.expectCounts({ waiting: 4, inFlight: 0 });
-      const again = await queue.takeAll(4);
-      expect(idsOf(again)).to.equal('acde');
-      expect(again[0]).to.deep.equal({ ...a, delivery: 2 });
-    });
-
-    it('gives a message to one of those who ask at the same time', async (queue) => {
-      await queue.publish('abcdef');
-      const taken = (await Promise.all([2, 2, 2, 2].map((max) => queue.takeIds(max)))).join('');
-      expect([...taken, ...(await queue.takeIds(9))]).to.have.members([...'abcdef']);
-    });
+  it('taking returns each message once, in the order of acceptance, and no more than asked for', async (queue) => {
+    await queue.publish('abc');
+    queue.now += 1;
+    await queue.publishTogether([...'defgh']);
+    const [a, b, c] = await queue.takeAll(3);
+    await queue.expectCounts({ inFlight: 3, waiting: 5 });
+    await queue.settle(b, complete());
+    expect(await queue.takeIds(1)).to.equal('d');
+    await queue.settleAll([a, c], discard());
+    await queue.publish('i');
+    expect([await queue.takeIds(0), await queue.takeIds(4)]).to.deep.equal(['', 'efgh']);
+    await queue.expectCounts({ inFlight: 5, waiting: 1, completed: 1, dead: 2 });
   });
 
-  describe('a retry', () => {
-    it('is delivered when it is due, and not before', async (queue) => {
-      await queue.publish('a');
-      await queue.settle(await queue.next(), retry(START + 60));
-      await queue.expectCounts({ retrying: 1, waiting: 0, inFlight: 0 });
+  it('taking returns what was released again in its place, with no attempt counted', async (queue) => {
+    await queue.publish('abcd');
+    const [a, b, c] = await queue.takeAll(3);
+    queue.now += 10;
+    await queue.publish('e');
+    await queue.settle(c, release);
+    await queue.settle(a, release);
+    await queue.settle(b, complete());
+    await queue.expectCounts({ waiting: 4, inFlight: 0 });
+    const again = await queue.takeAll(4);
+    expect(idsOf(again)).to.equal('acde');
+    expect(again[0]).to.deep.equal({ ...a, delivery: 2 });
+  });
+
+  it('taking gives a message to one of those who ask at the same time', async (queue) => {
+    await queue.publish('abcdef');
+    const taken = (await Promise.all([2, 2, 2, 2].map((max) => queue.takeIds(max)))).join('');
+    expect([...taken, ...(await queue.takeIds(9))]).to.have.members([...'abcdef']);
+  });
+
+  for (const state of ['retrying', 'scheduled'] as const)
+    it(`a ${state} message is delivered when it is due, and not before`, async (queue) => {
+      await queue.publish('a', { runAt: state === 'scheduled' ? START + 60 : undefined });
+      if (state === 'retrying') await queue.settle(await queue.next(), retry(START + 60));
+      await queue.expectCounts({ accepted: 1, retrying: 0, scheduled: 0, waiting: 0, inFlight: 0, [state]: 1 });
+      expect(await queue.message('a')).to.include({ state, runAt: START + 60, acceptedAt: START });
       expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: START + 60 });
       expect(await queue.takenAt(START + 59)).to.equal('');
       queue.now = START + 60;
-      const numbers = { attempt: 2, crashes: 0, delivery: 2 };
-      expect(await queue.next()).to.deep.include({ id: 'a', ...numbers });
+      const number = state === 'retrying' ? 2 : 1;
+      expect(await queue.next()).to.include({ id: 'a', attempt: number, crashes: 0, delivery: number });
     });
 
-    it('counts attempts and crashes, and keeps times and reason of each failed attempt in every state', async (queue) => {
-      await queue.publish('a');
-      await queue.settle(await queue.next(), retry(START + 10, 'first'), { startedAt: START - 5, endedAt: START - 1 });
-      const first = { attempts: 1, reason: 'first' };
-      expect(await queue.message('a')).to.include({ state: 'retrying', ...first, runAt: START + 10 });
-      queue.now += 10;
-      const second = await queue.next();
-      const [attempt] = second.history.attempts;
-      expect(attempt).to.deep.include({ startedAt: START - 5, endedAt: START - 1, reason: 'first' });
-      expect(await queue.message('a')).to.include({ state: 'running', ...first });
-      queue.now += 10;
-      await queue.settle(second, retry(queue.now, 'second', 'crash'));
-      await queue.settle(await queue.next(), release);
-      expect(reasonsOf(await queue.message('a'))).to.deep.equal(['first', 'second']);
-      queue.now += 10;
-      const third = await queue.next();
-      expect(third).to.include({ attempt: 3, crashes: 1 });
-      await queue.settle(third, discard('third'));
-      const { history, ...letter } = await queue.message('a');
-      expect(letter).to.include({ state: 'failed', attempts: 3, reason: 'third' });
-      expect(reasonsOf({ history })).to.deep.equal(['first', 'second', 'third']);
-      expect(history.attempts.map(({ endedAt }) => endedAt - START)).to.deep.equal([-1, 20, 30]);
-    });
-
-    it('keeps the newest 20 attempts, each reason cut to 1000 characters, and the newest five stacks', async (queue) => {
-      await queue.publish('a');
-      for (let attempt = 1; attempt <= 22; attempt++) {
-        const reason = `${attempt} ${'ä'.repeat(2000)}`;
-        await queue.settle(await queue.next(), { ...retry(queue.now, reason), stack: `stack ${attempt}` });
-      }
-      await queue.settle(await queue.next(), discard('last'));
-      const { attempts, ...letter } = await queue.message('a');
-      const reasons = reasonsOf(letter);
-      expect([attempts, reasons.length, reasons.at(-1)]).to.deep.equal([23, 20, 'last']);
-      expect(reasons.at(-2)).to.equal(`22 ${'ä'.repeat(997)}`);
-      expect(reasons[0]?.slice(0, 3)).to.equal('4 ä');
-      const stacks = letter.history.attempts.map(({ stack }) => stack);
-      expect(stacks.slice(-6)).to.deep.equal([
-        undefined,
-        ...[19, 20, 21, 22].map((each) => `stack ${each}`),
-        undefined,
-      ]);
-    });
-
-    it('counts the bytes of reason and history', async (queue) => {
-      await queue.publish('ab');
-      const { bytes } = await queue.store.counts();
-      await queue.settle(await queue.next(), retry(queue.now + HOUR, '€'.repeat(100)));
-      const after = (await queue.store.counts()).bytes;
-      expect(after - bytes).to.be.within(600, 800);
-      queue.now += HOUR;
-      await queue.settleAll(await queue.takeAll(2), complete());
-      await queue.expectCounts({ bytes: 0 });
-    });
+  it('a retry counts attempts and crashes, and keeps times and reason of each failed attempt in every state', async (queue) => {
+    const [first] = await queue.running('a');
+    const times = { startedAt: START - 5, endedAt: START - 1 };
+    await queue.settle(first, retry(START + 10, 'first'), times);
+    const failure = { attempts: 1, reason: 'first' };
+    expect(await queue.message('a')).to.include({ state: 'retrying', ...failure, runAt: START + 10 });
+    queue.now += 10;
+    const second = await queue.next();
+    expect(second.history.attempts[0]).to.include({ ...times, reason: 'first' });
+    expect(await queue.message('a')).to.include({ state: 'running', ...failure });
+    queue.now += 10;
+    await queue.settle(second, retry(queue.now, 'second', 'crash'));
+    await queue.settle(await queue.next(), release);
+    expect(reasonsOf(await queue.message('a'))).to.deep.equal(['first', 'second']);
+    queue.now += 10;
+    const third = await queue.next();
+    expect(third).to.include({ attempt: 3, crashes: 1 });
+    await queue.settle(third, discard('third'));
+    const letter = await queue.message('a');
+    expect(letter).to.include({ state: 'failed', attempts: 3, reason: 'third' });
+    expect(reasonsOf(letter)).to.deep.equal(['first', 'second', 'third']);
+    expect(letter.history.attempts.map(({ endedAt }) => endedAt - START)).to.deep.equal([-1, 20, 30]);
   });
 
-  describe('a clock that is set back between two runs', () => {
-    it('delays a retry by no more than a day, and no message that is scheduled or waits', async (queue) => {
-      await queue.publish('xab');
-      await queue.settle(await queue.next(), retry(START + HOUR));
-      queue.now += 1000;
-      await queue.publish('c');
-      await publishAt(queue, 's', START + 60_000);
-      await queue.settle(await queue.next(), release);
-      queue.now = START - 1000 * HOUR;
+  it('a retry keeps the newest 20 attempts, each reason cut to 1000 characters, and the newest five stacks', async (queue) => {
+    await queue.publish('a');
+    for (let attempt = 1; attempt <= 22; attempt++) {
+      const reason = `${attempt} ${'ä'.repeat(2000)}`;
+      await queue.settle(await queue.next(), { ...retry(queue.now, reason), stack: `stack ${attempt}` });
+    }
+    await queue.settle(await queue.next(), discard('last'));
+    const { attempts, ...letter } = await queue.message('a');
+    const reasons = reasonsOf(letter);
+    expect([attempts, reasons.length, reasons.at(-1)]).to.deep.equal([23, 20, 'last']);
+    expect(reasons.at(-2)).to.equal(`22 ${'ä'.repeat(997)}`);
+    expect(reasons[0]?.slice(0, 3)).to.equal('4 ä');
+    const stacks = letter.history.attempts.map(({ stack }) => stack ?? 'none');
+    expect(stacks.slice(-6).join()).to.equal('none,stack 19,stack 20,stack 21,stack 22,none');
+  });
+
+  it('a retry counts the bytes of reason and history', async (queue) => {
+    const [a] = await queue.running('a');
+    await queue.settle(a, retry(queue.now, '€'.repeat(100)));
+    expect((await queue.store.counts()).bytes - a.body.length).to.be.within(600, 800);
+    await queue.settle(await queue.next(), complete());
+    await queue.expectCounts({ bytes: 0 });
+  });
+
+  it('a clock that is set back between two runs delays a retry by no more than a day, and no message that is scheduled or waits', async (queue) => {
+    await queue.publish('xab');
+    await queue.settle(await queue.next(), retry(START + HOUR));
+    queue.now += 1000;
+    await queue.publish('c');
+    await queue.publish('s', { runAt: START + 60_000 });
+    await queue.settle(await queue.next(), release);
+    queue.now = START - 1000 * HOUR;
+    await queue.restart();
+    await queue.publish('d');
+    await queue.expectCounts({ waiting: 4, retrying: 1, scheduled: 1 });
+    expect((await queue.message('x')).runAt).to.equal(queue.now + 24 * HOUR);
+    expect((await queue.message('s')).runAt).to.equal(START + 60_000);
+    expect(await queue.takeIds(5)).to.equal('abcd');
+  });
+
+  for (const limit of ['rate', 'perKey'] as const)
+    it(`a clock that is set back between two runs delays a start by no more than the period of a ${limit === 'rate' ? limit : 'rate of its key'}`, async (queue) => {
+      const rate = { count: 1, ms: 1000 };
+      await queue.store.setLimits('sum', limit === 'rate' ? { rate } : { perKey: { rate } }, 'api');
+      await queue.publish('ab', { limitKey: 'key' });
+      await queue.settle(await queue.next(), complete());
+      queue.now = START - HOUR;
       await queue.restart();
-      await queue.publish('d');
-      await queue.expectCounts({ waiting: 4, retrying: 1, scheduled: 1 });
-      expect((await queue.message('x')).runAt).to.equal(queue.now + 24 * HOUR);
-      expect((await queue.message('s')).runAt).to.equal(START + 60_000);
-      expect(await queue.takeIds(5)).to.equal('abcd');
+      expect(await queue.takenAt(queue.now + 999)).to.equal('');
+      expect(await queue.takenAt(queue.now + 1)).to.equal('b');
     });
 
-    for (const limit of ['rate', 'perKey'] as const) {
-      it(`delays a start by no more than the period of a ${limit === 'rate' ? limit : 'rate of its key'}`, async (queue) => {
-        const rate = { count: 1, ms: 1000 };
-        await queue.store.setLimits('sum', limit === 'rate' ? { rate } : { perKey: { rate } }, 'api');
-        for (const id of 'ab') await queue.store.publish({ ...messageOf(id), limitKey: 'key' });
-        await queue.settle(await queue.next(), complete());
-        queue.now = START - HOUR;
-        await queue.restart();
-        expect(await queue.takenAt(queue.now + 999)).to.equal('');
-        expect(await queue.takenAt(queue.now + 1)).to.equal('b');
-      });
+  it('a scheduled message is delivered in the order in which messages became due', async (queue) => {
+    await queue.publish('c', { runAt: START + 20 });
+    await queue.publish('b', { runAt: START + 10 });
+    queue.now = START + 9;
+    await queue.publish('a');
+    queue.now = START + 20;
+    const first = await queue.takeAll(2);
+    await queue.publish('d');
+    const all = [...first, ...(await queue.takeAll(2))];
+    expect(all.map(({ id, dueAt }) => `${id} ${dueAt - START}`)).to.deep.equal(['a 9', 'b 10', 'c 20', 'd 20']);
+    await queue.expectCounts({ scheduled: 0, waiting: 0, inFlight: 4 });
+  });
+
+  it('a scheduled message begins to wait in slices, so that a take is short however many are due', async (queue) => {
+    await queue.publishTogether(numbers(300), { runAt: START + 10 });
+    queue.now += 10;
+    for (const scheduled of [100, 0]) {
+      await queue.takeIds(1);
+      await queue.expectCounts({ scheduled });
     }
   });
 
-  describe('a scheduled message', () => {
-    it('is delivered when it is due, and not before, in the order in which messages became due', async (queue) => {
-      await publishAt(queue, 'c', START + 20);
-      await publishAt(queue, 'b', START + 10);
-      await queue.expectCounts({ accepted: 2, scheduled: 2, waiting: 0 });
-      expect(await queue.message('b')).to.include({ state: 'scheduled', runAt: START + 10, acceptedAt: START });
-      expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: START + 10 });
-      expect(await queue.takenAt(START + 9)).to.equal('');
-      await queue.publish('a');
-      queue.now = START + 20;
-      const first = await queue.takeAll(2);
-      await queue.publish('d');
-      const all = [...first, ...(await queue.takeAll(2))];
-      expect(idsOf(all)).to.equal('abcd');
-      expect(all.map(({ dueAt }) => dueAt - START)).to.deep.equal([9, 10, 20, 20]);
-      await queue.expectCounts({ scheduled: 0, waiting: 0, inFlight: 4 });
-    });
+  const runNow = async ({ store }: TestQueue, id: string) => {
+    const told: string[] = [];
+    const outcome = await store.runNow(id, (task) => told.push(`${task.id} ${task.action}`));
+    return [outcome, ...told];
+  };
 
-    it('begins to wait in slices, so that a take is short however many are due', async (queue) => {
-      const runAt = START + 10;
-      await queue.store.publishAll(
-        numbers(300).map((id) => ({ message: { ...messageOf(id), runAt }, key: undefined })),
-      );
-      queue.now = runAt;
-      for (const scheduled of [100, 0]) {
-        await queue.takeIds(1);
-        await queue.expectCounts({ scheduled });
-      }
-    });
+  it('running now makes a scheduled or retrying message due', async (queue) => {
+    await queue.settleAll(await queue.running('a'), retry(START + 60_000));
+    await queue.publish('b', { runAt: START + 60_000 });
+    queue.now += 5;
+    expect(await runNow(queue, 'b')).to.deep.equal(['due', 'b sum']);
+    queue.now += 5;
+    expect(await runNow(queue, 'a')).to.deep.equal(['due', 'a sum']);
+    await queue.expectCounts({ scheduled: 0, retrying: 0, waiting: 2 });
+    const taken = (await queue.takeAll(2)).map(({ id, attempt, dueAt }) => `${id} ${attempt} ${dueAt - START}`);
+    expect(taken).to.deep.equal(['b 1 5', 'a 2 10']);
   });
 
-  describe('running now', () => {
-    const runNow = async ({ store }: TestQueue, id: string) => {
-      const told: string[] = [];
-      const outcome = await store.runNow(id, (task) => told.push(`${task.id} ${task.action}`));
-      return [outcome, ...told];
-    };
-
-    it('makes a scheduled or retrying message due', async (queue) => {
-      await queue.publish('a');
-      await queue.settle(await queue.next(), retry(START + 60_000));
-      await publishAt(queue, 'b', START + 60_000);
-      queue.now += 5;
-      expect(await runNow(queue, 'b')).to.deep.equal(['due', 'b sum']);
-      queue.now += 5;
-      expect(await runNow(queue, 'a')).to.deep.equal(['due', 'a sum']);
-      await queue.expectCounts({ scheduled: 0, retrying: 0, waiting: 2 });
-      const both = await queue.takeAll(2);
-      expect(both.map(({ id, attempt, dueAt }) => `${id} ${attempt} ${dueAt - START}`)).to.deep.equal([
-        'b 1 5',
-        'a 2 10',
-      ]);
+  it('running now changes nothing if the message waits, runs or has ended, or is unknown', async (queue) => {
+    await queue.discard('x');
+    await queue.publish('abc');
+    const [a, b] = await queue.takeAll(2);
+    await queue.settle(a, complete());
+    await queue.unchanged(async () => {
+      expect(await runNow(queue, 'c')).to.deep.equal(['due']);
+      expect(await runNow(queue, 'b')).to.deep.equal(['running']);
+      for (const id of ['a', 'x']) expect(await runNow(queue, id)).to.deep.equal(['ended']);
+      for (const id of ['y', '', '\0', '__proto__']) expect(await runNow(queue, id)).to.deep.equal([undefined]);
     });
-
-    it('changes nothing if the message waits, runs or has ended, or is unknown', async (queue) => {
-      await queue.discard('x');
-      await queue.publish('abc');
-      const [a, b] = await queue.takeAll(2);
-      await queue.settle(a, complete());
-      await queue.unchanged(async () => {
-        expect(await runNow(queue, 'c')).to.deep.equal(['due']);
-        expect(await runNow(queue, 'b')).to.deep.equal(['running']);
-        for (const id of ['a', 'x']) expect(await runNow(queue, id)).to.deep.equal(['ended']);
-        for (const id of ['y', '', '\0', '__proto__']) expect(await runNow(queue, id)).to.deep.equal([undefined]);
-      });
-      expect(await queue.settle(b, complete())).to.equal('applied');
-    });
+    expect(await queue.settle(b, complete())).to.equal('applied');
   });
 
-  describe('priorities', () => {
-    it('are taken first, and within one in the order in which messages became due', async (queue) => {
-      for (const [id, priority] of Object.entries({ e: 5, c: 3, a: 1, f: 5, b: 1 }))
-        await publishWith(queue, id, priority);
-      await queue.publish('d');
-      expect(await queue.takeIds(2)).to.equal('ab');
-      expect(await queue.takeIds(5)).to.equal('cdef');
-      expect(await queue.message('e')).to.include({ priority: 5 });
-      expect(await queue.message('d')).to.include({ priority: 3 });
-    });
-
-    it('stay with a message over a release, a retry, a redrive and a restart', async (queue) => {
-      await publishWith(queue, 'a', 1);
-      await queue.settle(await queue.next(), release);
-      await queue.settle(await queue.next(), retry(queue.now));
-      await queue.settle(await queue.next(), discard());
-      queue.now += 1;
-      await queue.publish('b');
-      queue.now += 1;
-      await queue.redrive({ all: true });
-      await queue.restart();
-      expect(await queue.takeIds(5)).to.equal('ab');
-    });
-
-    it('let none wait for ever: one message of ten is the one that has waited longest', async (queue) => {
-      await publishWith(queue, 'last', 5);
-      queue.now += 1;
-      for (const id of numbers(3 * TAKES_PER_LONGEST))
-        await publishWith(queue, id, 1 + (Number(id) % (PRIORITIES.length - 1)));
-      const taken: string[] = [];
-      while (!taken.includes('last')) {
-        const deliveries = await queue.takeAll(3);
-        taken.push(...deliveries.map(({ id }) => id));
-        for (const delivery of deliveries) await queue.settle(delivery, complete());
-      }
-      expect(taken.length).to.be.within(TAKES_PER_LONGEST - 2, TAKES_PER_LONGEST + 2);
-    });
+  it('priorities are taken first, and within one in the order in which messages became due', async (queue) => {
+    for (const [id, priority] of Object.entries({ e: 5, c: 3, a: 1, f: 5, b: 1 }))
+      await queue.publish(id, { priority });
+    await queue.publish('d');
+    expect(await queue.takeIds(2)).to.equal('ab');
+    expect(await queue.takeIds(5)).to.equal('cdef');
+    expect(await queue.message('e')).to.include({ priority: 5 });
+    expect(await queue.message('d')).to.include({ priority: 3 });
   });
 
-  describe('paused', () => {
-    it('accepts messages and delivers none, and delivers all in order once it is resumed', async (queue) => {
-      const { store } = queue;
-      expect(await store.isPaused()).to.equal(false);
-      await queue.publish('ab');
-      expect(await queue.takeIds(1)).to.equal('a');
-      for (const at of [5_000, 6_000]) await store.setPaused(true, at);
-      expect(await store.reads.pausedAt()).to.equal(5_000);
-      expect(await store.isPaused()).to.equal(true);
-      await queue.publish('cd');
-      expect(await store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
-      await queue.expectCounts({ accepted: 4, inFlight: 1, waiting: 3 });
-      for (const isPaused of [false, false]) await store.setPaused(isPaused);
-      expect(await store.reads.pausedAt()).to.equal(undefined);
-      expect(await store.isPaused()).to.equal(false);
-      expect(await queue.takeIds(5)).to.equal('bcd');
-    });
-
-    it('settles what is in flight, and keeps what is released or due again', async (queue) => {
-      const [a, b, c] = await queue.running('abc');
-      await queue.store.setPaused(true);
-      for (const [delivery, settlement] of [
-        [a, complete()],
-        [b, retry(queue.now + 5)],
-        [c, release],
-      ] as const)
-        expect(await queue.settle(delivery, settlement)).to.equal('applied');
-      expect(await queue.takenAt(queue.now + 5)).to.equal('');
-      await queue.expectCounts({ completed: 1, waiting: 2, inFlight: 0 });
-      await queue.store.setPaused(false);
-      expect(await queue.takeIds(5)).to.equal('cb');
-    });
+  it('priorities stay with a message over a release, a retry, a redrive and a restart', async (queue) => {
+    await queue.publish('a', { priority: 1 });
+    await queue.settle(await queue.next(), release);
+    await queue.settle(await queue.next(), retry(queue.now));
+    await queue.settle(await queue.next(), discard());
+    queue.now += 1;
+    await queue.publish('b');
+    queue.now += 1;
+    await queue.redrive({ all: true });
+    await queue.restart();
+    expect(await queue.takeIds(5)).to.equal('ab');
   });
 
-  describe('closed', () => {
-    it('has written what was accepted, refuses messages, delivers none, and may be closed again', async (queue) => {
-      const submitted = Promise.allSettled([...'abc'].map((id) => queue.store.publish(messageOf(id))));
-      expect(await queue.store.close()).to.equal(true);
-      expect(await errorOf(() => queue.store.publish(messageOf('d')))).to.not.be.instanceOf(QueueFull);
-      expect(await queue.takeIds(5).catch(() => '')).to.equal('');
-      await queue.restart();
-      const accepted = (await submitted).filter(({ status }) => status === 'fulfilled').length;
-      await queue.expectCounts({ accepted, waiting: accepted });
-    });
+  it('priorities let none wait for ever: one message of ten is the one that has waited longest', async (queue) => {
+    await queue.publish(['last'], { priority: 5 });
+    queue.now += 1;
+    for (const id of numbers(3 * TAKES_PER_LONGEST)) await queue.publish([id], { priority: 1 + (Number(id) % 4) });
+    const taken: string[] = [];
+    while (!taken.includes('last')) taken.push(...(await queue.takeAll(3)).map(({ id }) => id));
+    expect(taken.length).to.be.within(TAKES_PER_LONGEST - 2, TAKES_PER_LONGEST + 2);
+  });
 
-    it('leaves everything to the next one, once', async (queue) => {
-      const left = await leaveEverything(queue);
-      await queue.restart();
-      await queue.settleAll(await expectEverything(queue, left), complete());
-      await queue.settle(await queue.next(), complete());
-      await queue.cancel('c');
-      await queue.restart();
-      expect(await queue.store.isPaused()).to.equal(false);
-      await queue.expectCounts({ dead: 2, waiting: 0, limited: 0, retrying: 0, bytes: 0 });
-    });
+  it('a paused queue accepts messages and delivers none, and delivers all in order once it is resumed', async (queue) => {
+    const { store } = queue;
+    const pause = async () => [await store.isPaused(), await store.reads.pausedAt()];
+    expect(await pause()).to.deep.equal([false, undefined]);
+    await queue.running('a');
+    await queue.publish('b');
+    for (const at of [5_000, 6_000]) await store.setPaused(true, at);
+    expect(await pause()).to.deep.equal([true, 5_000]);
+    await queue.publish('cd');
+    expect(await store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
+    await queue.expectCounts({ accepted: 4, inFlight: 1, waiting: 3 });
+    for (const isPaused of [false, false]) await store.setPaused(isPaused);
+    expect(await pause()).to.deep.equal([false, undefined]);
+    expect(await queue.takeIds(5)).to.equal('bcd');
+  });
+
+  it('a paused queue settles what is in flight, and keeps what is released or due again', async (queue) => {
+    const [a, b, c] = await queue.running('abc');
+    await queue.store.setPaused(true);
+    await queue.settleAll([a], complete());
+    await queue.settleAll([b], retry(queue.now + 5));
+    await queue.settleAll([c], release);
+    expect(await queue.takenAt(queue.now + 5)).to.equal('');
+    await queue.expectCounts({ completed: 1, waiting: 2, inFlight: 0 });
+    await queue.store.setPaused(false);
+    expect(await queue.takeIds(5)).to.equal('cb');
+  });
+
+  it('a closed queue has written what was accepted, refuses messages, delivers none, and may be closed again', async (queue) => {
+    const submitted = Promise.allSettled([...'abc'].map((id) => queue.publish(id)));
+    expect(await queue.store.close()).to.equal(true);
+    expect(await errorOf(() => queue.publish('d'))).to.not.be.instanceOf(QueueFull);
+    expect(await queue.takeIds(5).catch(() => '')).to.equal('');
+    await queue.restart();
+    const accepted = (await submitted).filter(({ status }) => status === 'fulfilled').length;
+    await queue.expectCounts({ accepted, waiting: accepted });
+  });
+
+  it('a closed queue leaves everything to the next one, once', async (queue) => {
+    const left = await leaveEverything(queue);
+    await queue.restart();
+    await queue.settleAll(await expectEverything(queue, left), complete());
+    await queue.settle(await queue.next(), complete());
+    await queue.cancel('c');
+    await queue.restart();
+    expect(await queue.store.isPaused()).to.equal(false);
+    await queue.expectCounts({ dead: 2, waiting: 0, limited: 0, retrying: 0, bytes: 0 });
   });
 }

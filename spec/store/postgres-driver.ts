@@ -6,10 +6,9 @@ import { migratedSchemaForSuite } from '../support/servers.ts';
 import { columnsOf, type Driver, type OpenOptions } from './stage.ts';
 
 /** Opens a store as one node, which has not yet recovered the messages of others. */
-export async function openNode(url: string, owner: string, options: OpenOptions): Promise<PostgresStore> {
-  const limits = { timeLimitMs: 20_000 };
-  const writes = new PostgresDatabase(url, { connections: WRITE_CONNECTIONS, ...limits });
-  const reads = new PostgresDatabase(url, { connections: 2, ...limits });
+export async function openNode(url: string, owner: string, options: OpenOptions, timeLimitMs = 20_000) {
+  const writes = new PostgresDatabase(url, { connections: WRITE_CONNECTIONS, timeLimitMs });
+  const reads = new PostgresDatabase(url, { connections: 2, timeLimitMs });
   const store = new PostgresStore({ writes, reads }, { ...options, owner });
   await store.start();
   return store;

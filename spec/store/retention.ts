@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { RETENTION_SLICE, type RetentionLimits } from '../../db/task-store.ts';
-import { type Driver, type ForeignRow, numbers, type QueueTests, type TestQueue } from './stage.ts';
+import { type ForeignRow, numbers, type QueueTests, type TestQueue } from './stage.ts';
 
 const DAY = 86_400;
 const LIMIT = 100 * DAY;
@@ -29,60 +29,55 @@ export async function runPass(queue: TestQueue, limits: Partial<RetentionLimits>
 }
 
 /** Conformance specs of the retention. */
-export function describeRetention({ it }: QueueTests, { insertRows }: Pick<Driver, 'insertRows'>): void {
-  describe('old rows', () => {
-    it('are deleted if their tasks ended before the time, whenever they were submitted', async (queue) => {
-      await insertRows(queue.store, [
-        ...[...rowsAt(['1'], LIMIT - 1), ...rowsAt(['2'], LIMIT)],
-        ...[...rowsAt(['3'], LIMIT - 50 * DAY, LIMIT - 1), ...rowsAt(['4'], LIMIT - 50 * DAY, LIMIT)],
-        ...[...rowsAt(['5'], 0, LIMIT + DAY), ...rowsAt(['6'], 0, null), ...rowsAt(['7'], LIMIT, null)],
-      ]);
-      await runPass(queue, { before: LIMIT });
-      expect(await leftIn(queue)).to.deep.equal(['2', '4', '5', '7']);
-    });
+export function describeRetention({ it, driver: { insertRows } }: QueueTests): void {
+  it('old rows are deleted if their tasks ended before the time, whenever they were submitted', async (queue) => {
+    await insertRows(queue.store, [
+      ...[...rowsAt(['1'], LIMIT - 1), ...rowsAt(['2'], LIMIT)],
+      ...[...rowsAt(['3'], LIMIT - DAY, LIMIT - 1), ...rowsAt(['4'], LIMIT - DAY, LIMIT)],
+      ...[...rowsAt(['5'], 0, LIMIT + DAY), ...rowsAt(['6'], 0, null), ...rowsAt(['7'], LIMIT, null)],
+    ]);
+    await runPass(queue, { before: LIMIT });
+    expect(await leftIn(queue)).to.deep.equal(['2', '4', '5', '7']);
+  });
 
-    it('stay only within both limits, of which each may be off', async (queue) => {
-      await insertRows(
-        queue.store,
-        numbers(50).flatMap((id) => rowsAt([id], LIMIT + Number(id))),
-      );
-      for (const [first, limits] of [
-        [0, {}],
-        [0, { rows: 51 }],
-        [0, { rows: 50 }],
-        [43, { rows: 20, before: LIMIT + 43 }],
-        [45, { rows: 5, before: LIMIT + 43 }],
-      ] as const) {
-        await runPass(queue, limits);
-        expect(await leftIn(queue), JSON.stringify(limits)).to.deep.equal(numbers(50 - first, first));
-      }
-    });
-
-    it('are deleted in the order of submission, those of one second by arrival', async (queue) => {
-      const ids = numbers(2 * maxLength);
-      const quarter = maxLength / 2;
-      await insertRows(queue.store, [
-        ...rowsAt(ids.slice(0, quarter), 3),
-        ...rowsAt(ids.slice(quarter, 2 * quarter), 1, null),
-        ...rowsAt(ids.slice(2 * quarter), 2),
-      ]);
-      await queue.store.deleteOldRows({ rows: undefined, before: LIMIT });
-      expect(await leftIn(queue)).to.deep.equal([...ids.slice(0, quarter), ...ids.slice(3 * quarter)]);
-    });
-
-    for (const limits of [{ rows: 1 }, { before: LIMIT }]) {
-      it(`are deleted in steps of bounded number and size, large ones alone: ${JSON.stringify(limits)}`, async (queue) => {
-        const sizes = [1, maxBytes + 1, maxBytes / 2, maxBytes / 2, 1, 1];
-        const rows = sizes.map((size, index) => {
-          const payload = 'x'.repeat(size / 2);
-          return { id: `${index}`, createdAt: 1, payload, result: 'x'.repeat(size - payload.length) };
-        });
-        await insertRows(queue.store, [...rows, ...rowsAt(['1000'], LIMIT)]);
-        expect(await runPass(queue, limits)).to.deep.equal([1, 1, 2, 2]);
-        expect(await leftIn(queue)).to.deep.equal(['1000']);
-        await insertRows(queue.store, rowsAt(numbers(2 * maxLength + 10), 0));
-        expect(await runPass(queue, limits)).to.deep.equal([maxLength, maxLength, 10]);
-      });
+  it('old rows stay only within both limits, of which each may be off', async (queue) => {
+    const rows = numbers(50).flatMap((id) => rowsAt([id], LIMIT + Number(id)));
+    await insertRows(queue.store, rows);
+    for (const [first, limits] of [
+      [0, {}],
+      [0, { rows: 51 }],
+      [0, { rows: 50 }],
+      [43, { rows: 20, before: LIMIT + 43 }],
+      [45, { rows: 5, before: LIMIT + 43 }],
+    ] as const) {
+      await runPass(queue, limits);
+      expect(await leftIn(queue), JSON.stringify(limits)).to.deep.equal(numbers(50 - first, first));
     }
   });
+
+  it('old rows are deleted in the order of submission, those of one second by arrival', async (queue) => {
+    const ids = numbers(2 * maxLength);
+    const quarter = maxLength / 2;
+    await insertRows(queue.store, [
+      ...rowsAt(ids.slice(0, quarter), 3),
+      ...rowsAt(ids.slice(quarter, 2 * quarter), 1, null),
+      ...rowsAt(ids.slice(2 * quarter), 2),
+    ]);
+    await queue.store.deleteOldRows({ rows: undefined, before: LIMIT });
+    expect(await leftIn(queue)).to.deep.equal([...ids.slice(0, quarter), ...ids.slice(3 * quarter)]);
+  });
+
+  for (const limits of [{ rows: 1 }, { before: LIMIT }])
+    it(`old rows are deleted in steps of bounded number and size, large ones alone: ${JSON.stringify(limits)}`, async (queue) => {
+      const sizes = [1, maxBytes + 1, maxBytes / 2, maxBytes / 2, 1, 1];
+      const rows = sizes.map((size, index) => {
+        const payload = 'x'.repeat(size / 2);
+        return { id: `${index}`, createdAt: 1, payload, result: 'x'.repeat(size - payload.length) };
+      });
+      await insertRows(queue.store, [...rows, ...rowsAt(['1000'], LIMIT)]);
+      expect(await runPass(queue, limits)).to.deep.equal([1, 1, 2, 2]);
+      expect(await leftIn(queue)).to.deep.equal(['1000']);
+      await insertRows(queue.store, rowsAt(numbers(2 * maxLength + 10), 0));
+      expect(await runPass(queue, limits)).to.deep.equal([maxLength, maxLength, 10]);
+    });
 }

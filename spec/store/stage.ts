@@ -1,16 +1,6 @@
 import { expect } from 'chai';
 import type { SearchFilter } from '../../db/task-rows.ts';
-import type {
-  Delivery,
-  Message,
-  Pace,
-  QueueBounds,
-  QueueCounts,
-  Settled,
-  Settlement,
-  StoredMessage,
-  TaskStore,
-} from '../../db/task-store.ts';
+import type * as db from '../../db/task-store.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { discard } from './settlements.ts';
 import { type LetterSelection, purgeIn, redriveIn, searchIn } from './store-calls.ts';
@@ -18,10 +8,10 @@ import { type LetterSelection, purgeIn, redriveIn, searchIn } from './store-call
 /** Time at which each test begins, in milliseconds since the epoch. */
 export const START = 1_800_000_000_000;
 export const HOUR = 3_600_000;
-export const roomy: QueueBounds = { maxLength: 5000, maxBytes: 10_000_000, maxKeys: 100 };
+export const roomy: db.QueueBounds = { maxLength: 7000, maxBytes: 10_000_000, maxKeys: 100 };
 
 export interface OpenOptions {
-  bounds: QueueBounds;
+  bounds: db.QueueBounds;
   now: () => number;
 }
 
@@ -30,9 +20,9 @@ interface Stores {
   /** Whether messages survive the death of the process. */
   isDurable: boolean;
   /** Opens a store with tables of its own, which are empty. */
-  open(options: OpenOptions): Promise<TaskStore>;
+  open(options: OpenOptions): Promise<db.TaskStore>;
   /** Opens another store over the tables of a store that is closed, or whose process is gone. */
-  reopen(former: TaskStore, options: OpenOptions): Promise<TaskStore>;
+  reopen(former: db.TaskStore, options: OpenOptions): Promise<db.TaskStore>;
 }
 
 /** A row that another program writes. Times are Unix seconds. */
@@ -47,7 +37,7 @@ export interface ForeignRow {
 
 export interface Driver extends Stores {
   /** Writes rows into the tables of a store, as only other programs do. They arrive after all rows but those of tasks. */
-  insertRows(store: TaskStore, rows: readonly ForeignRow[]): Promise<void>;
+  insertRows(store: db.TaskStore, rows: readonly ForeignRow[]): Promise<void>;
 }
 
 let arrivals = 0;
@@ -59,52 +49,45 @@ export function columnsOf({ id, createdAt, ...row }: ForeignRow) {
   return [arrivals, id, payload, status, result, createdAt, processedAt] as const;
 }
 
-type QueueTest = (queue: TestQueue) => Promise<void>;
-
-/** Returns functions that define tests of a driver. Each test gets a queue with empty tables. */
+/** Returns a driver, and a function that defines tests of the driver. Each test gets a queue with empty tables. */
 export function testsOf(driver: Driver) {
-  /** Opens a queue. A bound that is not given is generous. */
-  const fresh = async (bounds: Partial<QueueBounds> = {}) => {
-    const queue = new TestQueue(driver, { ...roomy, ...bounds });
-    await queue.open();
-    return queue;
-  };
-  const itWith = (bounds: Partial<QueueBounds>, title: string, test: QueueTest) =>
-    it(title, async () => test(await fresh(bounds)));
-  return { fresh, itWith, it: (title: string, test: QueueTest) => itWith({}, title, test) };
+  const define = (title: string, test: (queue: TestQueue) => Promise<void>) =>
+    it(title, async () => test(await new TestQueue(driver).open()));
+  return { it: define, driver };
 }
 
 export type QueueTests = ReturnType<typeof testsOf>;
 
 /** Deliveries of which a test names up to six. */
-type SixOrMore = [Delivery, Delivery, Delivery, Delivery, Delivery, Delivery, ...Delivery[]];
-export type AttemptTimes = Pick<Settled, 'startedAt' | 'endedAt'>;
+type SixOrMore = [db.Delivery, db.Delivery, db.Delivery, db.Delivery, db.Delivery, db.Delivery, ...db.Delivery[]];
+export type AttemptTimes = Pick<db.Settled, 'startedAt' | 'endedAt'>;
 
 /** Consecutive stores over the same tables, whose time only the test changes. All are closed after the test. */
 export class TestQueue {
   now = START;
   readonly #driver: Stores;
-  #bounds: QueueBounds;
-  #store: TaskStore | undefined;
+  #bounds: db.QueueBounds;
+  #store: db.TaskStore | undefined;
 
-  constructor(driver: Stores, bounds: QueueBounds = roomy) {
+  constructor(driver: Stores, bounds: db.QueueBounds = roomy) {
     this.#driver = driver;
     this.#bounds = bounds;
   }
 
   /** The present store. */
-  get store(): TaskStore {
+  get store(): db.TaskStore {
     if (this.#store === undefined) throw new Error('no store is open');
     return this.#store;
   }
 
   /** Opens the first store. */
-  async open(): Promise<void> {
+  async open(): Promise<this> {
     await this.#use(this.#driver.open(this.#options));
+    return this;
   }
 
-  /** Closes the store and opens the next one. */
-  async restart(bounds: Partial<QueueBounds> = {}): Promise<void> {
+  /** Closes the store and opens the next one, with other bounds if they are given. */
+  async restart(bounds: Partial<db.QueueBounds> = {}): Promise<void> {
     this.#bounds = { ...this.#bounds, ...bounds };
     expect(await this.store.close()).to.equal(true);
     await this.die();
@@ -116,25 +99,28 @@ export class TestQueue {
   }
 
   /** Publishes messages with these ids, one after another. */
-  async publish(ids: Iterable<string>): Promise<void> {
-    for (const id of ids) expect(await this.store.publish(messageOf(id))).to.deep.equal({ id, isNew: true });
+  async publish(ids: Iterable<string>, options: Partial<db.Message> = {}): Promise<void> {
+    for (const id of ids) {
+      const message = { ...messageOf(id, options.action), ...options };
+      expect(await this.store.publish(message)).to.deep.equal({ id, isNew: true });
+    }
   }
 
   /** Publishes messages in one event loop turn. */
-  async publishTogether(ids: readonly string[]): Promise<void> {
-    await Promise.all(ids.map((id) => this.store.publish(messageOf(id))));
+  async publishTogether(ids: readonly string[], options?: Partial<db.Message>): Promise<void> {
+    await Promise.all(ids.map((id) => this.publish([id], options)));
   }
 
-  /** Publishes a message with an idempotency key. Returns the id of the accepted task, or the error. */
-  async publishKeyed(id: string, key: string, fingerprint = 'x'): Promise<string | Error> {
-    const published = this.store.publish(messageOf(id), { key, fingerprint });
-    return published.then(
-      (accepted) => accepted.id,
-      (error: Error) => error,
-    );
+  /** Publishes a message with an idempotency key, if one is given. Returns the id of the accepted task, or the error. */
+  async publishKeyed(id: string, key: string | undefined, fingerprint = 'x'): Promise<string | Error> {
+    try {
+      return (await this.store.publish(messageOf(id), key === undefined ? undefined : { key, fingerprint })).id;
+    } catch (error) {
+      return error as Error;
+    }
   }
 
-  async take(max: number, isIdle = false): Promise<Delivery[]> {
+  async take(max: number, isIdle = false): Promise<db.Delivery[]> {
     return (await this.store.take(max, isIdle)).deliveries;
   }
 
@@ -156,35 +142,30 @@ export class TestQueue {
   }
 
   /** Publishes messages and takes them. */
-  async running(ids: string) {
-    await this.publish(ids);
+  async running(ids: string, options: Partial<db.Message> = {}) {
+    await this.publish(ids, options);
     return this.takeAll(ids.length);
   }
 
   /** Takes the next message, which must be due. */
-  async next(isIdle = false): Promise<Delivery> {
+  async next(isIdle = false): Promise<db.Delivery> {
     const [delivery] = await this.take(1, isIdle);
     if (delivery === undefined) throw new Error('no message is due');
     return delivery;
   }
 
   /** Settles a delivery. Returns the effect. */
-  async settle(delivery: Delivery, settlement: Settlement, times: AttemptTimes = {}) {
+  async settle(delivery: db.Delivery, settlement: db.Settlement, times: AttemptTimes = {}) {
     const { effects } = await this.store.settle([{ delivery, settlement, ...times }]);
     expect(effects).to.have.length(1);
     return effects[0];
   }
 
-  /** Settles deliveries alike, as many at a time as a dispatcher does. Returns the ids of dead letters that were evicted. */
-  async settleAll(deliveries: readonly Delivery[], settlement: Settlement): Promise<string[]> {
-    const ids: string[] = [];
-    for (let from = 0; from < deliveries.length; from += 64) {
-      const settled = deliveries.slice(from, from + 64).map((delivery) => ({ delivery, settlement }));
-      const { effects, evicted } = await this.store.settle(settled);
-      expect(effects).to.deep.equal(settled.map(() => 'applied'));
-      ids.push(...evicted.map(({ id }) => id));
-    }
-    return ids;
+  /** Settles deliveries alike. Returns the ids of dead letters that were evicted. */
+  async settleAll(deliveries: readonly db.Delivery[], settlement: db.Settlement): Promise<string[]> {
+    const { effects, evicted } = await this.store.settle(deliveries.map((delivery) => ({ delivery, settlement })));
+    expect(effects).to.deep.equal(deliveries.map(() => 'applied'));
+    return evicted.map(({ id }) => id);
   }
 
   /** Publishes messages and discards them in this order, a millisecond apart. Upper case ids fail transiently. */
@@ -199,7 +180,7 @@ export class TestQueue {
   }
 
   /** Returns the stored message of a task that is not completed. */
-  async message(id: string): Promise<StoredMessage> {
+  async message(id: string): Promise<db.StoredMessage> {
     const found = await this.store.reads.find(id);
     if (found === undefined || !('message' in found)) throw new Error(`no message has the id ${id}`);
     return found.message;
@@ -219,18 +200,17 @@ export class TestQueue {
     return idsOf(await searchIn(this.store, filter, limit));
   }
 
-  /** Returns all dead letters, oldest first. */
-  async letters(): Promise<readonly StoredMessage[]> {
-    const located = await searchIn(this.store, { state: 'failed' }, 20_000);
-    return this.store.reads.read(located.map(({ id }) => id).reverse());
+  /** Returns all dead letters, oldest first. Their ids have one character. */
+  async letters(): Promise<readonly db.StoredMessage[]> {
+    return this.store.reads.read([...(await this.letterIds())]);
   }
 
   async letterIds(): Promise<string> {
-    return idsOf(await this.letters());
+    return idsOf((await searchIn(this.store, { state: 'failed' })).reverse());
   }
 
   /** Returns the ids of the redriven tasks, and the number of the remaining dead letters. */
-  async redrive(selection: LetterSelection, pace?: Pace): Promise<[string, number]> {
+  async redrive(selection: LetterSelection, pace?: db.Pace): Promise<[string, number]> {
     const { done, remaining } = await redriveIn(this.store, selection, undefined, pace);
     return [idsOf(done), remaining];
   }
@@ -246,7 +226,7 @@ export class TestQueue {
   }
 
   /** Expects these counts, and that every accepted task is in exactly one of them. */
-  async expectCounts(expected: Partial<QueueCounts>): Promise<void> {
+  async expectCounts(expected: Partial<db.QueueCounts>): Promise<void> {
     const counts = await this.store.counts();
     expect(counts).to.include(expected);
     const { completed, dead, dropped, cancelled, waiting, limited, scheduled, retrying, inFlight } = counts;
@@ -255,7 +235,7 @@ export class TestQueue {
   }
 
   /** Expects that all tasks in the store have ended in this way. */
-  async expectEnded(ended: Partial<QueueCounts>): Promise<void> {
+  async expectEnded(ended: Partial<db.QueueCounts>): Promise<void> {
     const left = { waiting: 0, limited: 0, scheduled: 0, retrying: 0, inFlight: 0, bytes: 0 };
     const none = { completed: 0, dead: 0, dropped: 0, cancelled: 0, ...left };
     await this.expectCounts({ ...none, ...ended });
@@ -273,7 +253,7 @@ export class TestQueue {
     return { bounds: this.#bounds, now: () => this.now };
   }
 
-  async #use(opening: Promise<TaskStore>): Promise<void> {
+  async #use(opening: Promise<db.TaskStore>): Promise<void> {
     const store = await opening;
     this.#store = store;
     afterTest(() => store.close());
@@ -281,15 +261,16 @@ export class TestQueue {
 }
 
 /** Returns a message with this id. */
-export function messageOf(id: string, action = 'sum', data: object = {}): Message {
-  const body = JSON.stringify({ id, action, data, created_at: START / 1000 });
+export function messageOf(id: string, action = 'sum', data: object = {}, createdAt = START / 1000): db.Message {
+  const body = JSON.stringify({ id, action, data, created_at: createdAt });
   return { id, action: action.slice(0, 256), body };
 }
 
 export const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id).join('');
 export const sorted = (ids: string) => [...ids].sort().join('');
 export const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, index) => `${from + index}`);
-export const reasonsOf = ({ history }: Pick<StoredMessage, 'history'>) => history.attempts.map(({ reason }) => reason);
+export const reasonsOf = ({ history }: Pick<db.StoredMessage, 'history'>) =>
+  history.attempts.map(({ reason }) => reason);
 
 /** Returns the error of a call that must fail. */
 export async function errorOf(call: () => unknown): Promise<Error> {

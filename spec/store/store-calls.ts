@@ -1,11 +1,4 @@
-import {
-  type Found,
-  LISTING_SIZE,
-  type Position,
-  type RowParts,
-  type SearchFilter,
-  type TaskRows,
-} from '../../db/task-rows.ts';
+import { type Found, LISTING_SIZE, type Position, type RowParts, type SearchFilter } from '../../db/task-rows.ts';
 import { type BulkResult, deadLetterBounds, type Pace, type TaskStore, type TaskSubject } from '../../db/task-store.ts';
 import { select } from '../../main/tasks/search.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -24,7 +17,7 @@ export function searchIn(store: TaskStore, filter: SearchFilter, limit = 10_000)
 
 /** Returns the newest matching rows. */
 export async function listIn<Part extends keyof RowParts = 'whole'>(
-  rows: TaskRows,
+  rows: TaskStore['reads']['rows'],
   { before, ...filter }: SearchFilter & { before?: Position | undefined } = {},
   part = 'whole' as Part,
 ): Promise<readonly RowParts[Part][]> {

@@ -1,19 +1,13 @@
 import { expect } from 'chai';
+import { PROCESS_DIED } from '../../../db/attempt-history.ts';
 import { EXHAUSTED } from '../../../db/message-change.ts';
-import { acquireLock, PostgresDatabase } from '../../../db/postgres/database.ts';
-import { PostgresStore, WRITE_CONNECTIONS } from '../../../db/postgres/store.ts';
-import {
-  DatabaseUnavailable,
-  type Delivery,
-  QueueFull,
-  type Recovery,
-  type Settlement,
-  SUSPECT_DEATHS,
-  ValueRefused,
-} from '../../../db/task-store.ts';
+import { acquireLock, connectDirectly, listen, PostgresDatabase } from '../../../db/postgres/database.ts';
+import type { PostgresStore } from '../../../db/postgres/store.ts';
+import { DatabaseUnavailable, type Delivery, KeyReused, type Message, QueueFull } from '../../../db/task-store.ts';
 import { openNode } from '../../store/postgres-driver.ts';
+import { fire, schedule } from '../../store/schedules.ts';
 import { ack, complete, discard, release, retry, row } from '../../store/settlements.ts';
-import { errorOf, messageOf, numbers, roomy, START, sorted } from '../../store/stage.ts';
+import { errorOf, messageOf, numbers, type OpenOptions, roomy, START, TestQueue } from '../../store/stage.ts';
 import { boundDeadLetters, purgeIn, redriveIn } from '../../store/store-calls.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { randomFrom, seedNote } from '../../support/seed.ts';
@@ -21,276 +15,240 @@ import { describeWithPostgres, migratedSchema, type Schema } from '../../support
 import { severable } from '../../support/severable.ts';
 import { until } from '../../support/until.ts';
 
-const now = () => START;
-
-async function openStore(url: string, owner: string, bounds = roomy): Promise<PostgresStore> {
-  const store = await openNode(url, owner, { bounds, now });
-  afterTest(() => store.close());
-  return store;
+/** Opens the queue of a schema on the node of an owner. */
+function openQueue(url: string, owner: string, bounds = roomy, timeLimitMs?: number): Promise<TestQueue> {
+  const open = (options: OpenOptions) => openNode(url, owner, options, timeLimitMs);
+  return new TestQueue({ isDurable: true, open, reopen: (_, options) => open(options) }, bounds).open();
 }
 
-/** Opens the store of the owner `one` on empty tables. */
-async function freshStore() {
+/** Opens an empty queue on the nodes of the owners `one` and `other`. */
+async function fresh(bounds = roomy) {
   const schema = await migratedSchema();
-  return { ...schema, schema, store: await openStore(schema.url, 'one') };
+  const [one, other] = [await openQueue(schema.url, 'one', bounds), await openQueue(schema.url, 'other', bounds)];
+  return { ...schema, schema, one, other, store: one.store };
 }
 
-const publishAll = (store: PostgresStore, ids: Iterable<string>) =>
-  Promise.all([...ids].map((id) => store.publish(messageOf(id))));
-const settleAll = (store: PostgresStore, deliveries: readonly Delivery[], settlement: Settlement) =>
-  store.settle(deliveries.map((delivery) => ({ delivery, settlement })));
-const idsOf = (deliveries: readonly { id: string }[]) => sorted(deliveries.map(({ id }) => id).join(''));
+const recover = ({ store }: TestQueue, owner: string) => (store as PostgresStore).recover(owner);
+
+/** Publishes messages in one event loop turn. Returns their ids, or the names of the errors. */
+async function publishAll({ store }: TestQueue, messages: readonly Message[]): Promise<string[]> {
+  const publish = (message: Message) => store.publish(message).catch(({ name }: Error) => ({ id: name }));
+  return (await Promise.all(messages.map(publish))).map(({ id }) => id);
+}
 
 const COUNTED = `SELECT
-  (SELECT count(*) FROM messages WHERE state = 'waiting') AS waiting,
-  (SELECT count(*) FROM messages WHERE state = 'scheduled') AS scheduled,
-  (SELECT count(*) FROM messages WHERE state = 'retrying') AS retrying,
-  (SELECT count(*) FROM messages WHERE state = 'running') AS "inFlight",
-  (SELECT count(*) FROM messages WHERE state = 'failed') AS dead,
-  (SELECT coalesce(sum(bytes), 0)::bigint FROM messages WHERE state <> 'failed') AS bytes,
-  (SELECT count(*) FROM tasks) AS completed`;
+  count(*) FILTER (WHERE state = 'waiting') AS waiting,
+  count(*) FILTER (WHERE state = 'scheduled') AS scheduled,
+  count(*) FILTER (WHERE state = 'retrying') AS retrying,
+  count(*) FILTER (WHERE state = 'running') AS "inFlight",
+  count(*) FILTER (WHERE state = 'failed') AS dead,
+  coalesce(sum(bytes) FILTER (WHERE state <> 'failed'), 0)::bigint AS bytes,
+  coalesce(sum(bytes) FILTER (WHERE state = 'failed'), 0)::bigint AS dead_bytes,
+  (SELECT count(*) FROM tasks) AS completed, (SELECT count(*) FROM idempotency_keys) AS keys FROM messages`;
 
-/** Expects the counts of a store to be those of the tables. */
-async function expectTrueCounts({ sql }: Schema, store: PostgresStore, except?: string) {
-  const counts = await store.counts();
-  const [counted] = await sql(COUNTED);
-  if (except !== undefined) delete counted?.[except];
-  expect(counts).to.include(counted);
-  const { accepted, completed, dead, dropped, cancelled, waiting, scheduled, retrying, inFlight } = counts;
-  expect(accepted).to.equal(completed + dead + dropped + cancelled + waiting + scheduled + retrying + inFlight);
-  const [stored] = await sql(`SELECT sum(dead)::bigint AS dead, sum(dead_bytes)::bigint AS bytes,
-    sum(keys)::bigint AS keys FROM queue_counts`);
-  const [letters] = await sql(`SELECT count(*) AS dead, coalesce(sum(bytes), 0)::bigint AS bytes,
-    (SELECT count(*) FROM idempotency_keys) AS keys FROM messages WHERE state = 'failed'`);
-  expect(stored).to.deep.equal(letters);
-  return counts;
+/** Expects the counts of a queue to be those of the tables. */
+async function expectTrueCounts({ sql }: Schema, queue: TestQueue, except?: string) {
+  const [{ dead_bytes, keys, ...counted } = {}] = await sql(COUNTED);
+  if (except !== undefined) delete counted[except];
+  await queue.expectCounts(counted);
+  const stored = 'SELECT sum(dead_bytes)::bigint AS dead_bytes, sum(keys)::bigint AS keys FROM queue_counts';
+  expect(await sql(stored)).to.deep.equal([{ dead_bytes, keys }]);
 }
 
 describeWithPostgres('PostgresStore', () => {
   it('writes what is asked for in one event loop turn in one transaction: submissions, settlements with a take', async () => {
-    const { sql, store } = await freshStore();
+    const { sql, one } = await fresh();
     const transactions = 'SELECT DISTINCT xmin::text FROM messages UNION SELECT DISTINCT xmin::text FROM tasks';
-    await publishAll(store, 'abcd');
+    await one.publishTogether([...'abcd']);
     expect(await sql(transactions)).to.have.length(1);
-    const { deliveries } = await store.take(2, true);
-    const [{ effects }, taken] = await Promise.all([settleAll(store, deliveries, complete()), store.take(2, false)]);
-    expect([effects, idsOf(taken.deliveries)]).to.deep.equal([['applied', 'applied'], 'cd']);
+    const deliveries = await one.takeAll(2);
+    const [, taken] = await Promise.all([one.settleAll(deliveries, complete()), one.takeIds(2)]);
+    expect(taken).to.equal('cd');
     expect(await sql(transactions)).to.have.length(1);
   });
 
   it('refuses a value that PostgreSQL cannot store, and nothing beside it', async () => {
-    const { store } = await freshStore();
-    const results = await Promise.allSettled([
-      store.publish(messageOf('a')),
-      store.publish({ ...messageOf('b'), body: '\0' }),
-      store.publish(messageOf('c')),
-      store.publish(messageOf('a')),
-    ]);
-    expect(
-      results.map((result) => (result.status === 'fulfilled' ? result.value.id : result.reason.name)),
-    ).to.deep.equal(['a', 'ValueRefused', 'c', 'ValueRefused']);
-    const { deliveries } = await store.take(5, true);
-    const [a, c] = deliveries as [Delivery, Delivery];
-    const refused = { delivery: a, settlement: { kind: 'complete', result: '\0' } as const };
-    const [error, taken] = await Promise.all([
-      errorOf(() => store.settle([refused, { delivery: c, settlement: complete() }])),
-      store.take(5, false),
-    ]);
-    expect(error).to.be.instanceOf(ValueRefused);
-    expect(taken.deliveries).to.deep.equal([]);
-    expect((await store.counts()).inFlight).to.equal(2);
-    expect((await settleAll(store, [a, c], complete())).effects).to.deep.equal(['applied', 'applied']);
+    const { one, store } = await fresh();
+    const messages = [messageOf('a'), { ...messageOf('b'), body: '\0' }, messageOf('c'), messageOf('a')];
+    expect(await publishAll(one, messages)).to.deep.equal(['a', 'ValueRefused', 'c', 'ValueRefused']);
+    const [a, c] = await one.takeAll(2);
+    const settled = [
+      { delivery: a, settlement: { kind: 'complete', result: '\0' } as const },
+      { delivery: c, settlement: complete() },
+    ];
+    const [error, taken] = await Promise.all([errorOf(() => store.settle(settled)), one.takeIds(5)]);
+    expect([error.name, taken]).to.deep.equal(['ValueRefused', '']);
+    await one.expectCounts({ inFlight: 2 });
+    await one.settleAll([a, c], complete());
   });
 
   it('finds a task while it is completed, as a message or as a row', async () => {
-    const { store } = await freshStore();
-    await publishAll(store, 'a');
-    const { deliveries } = await store.take(1, true);
-    const finds = Array.from({ length: 20 }, () => store.reads.find('a'));
-    await settleAll(store, deliveries, complete());
-    finds.push(store.reads.find('a'));
-    const found = (await Promise.all(finds)).map((each) => each && Object.keys(each)[0]);
-    expect(found.slice(0, -1)).to.not.include(undefined);
-    expect(found.at(-1)).to.equal('row');
+    const { one } = await fresh();
+    const [a] = await one.running('a');
+    const finds = Array.from({ length: 20 }, () => one.stateOf('a'));
+    await one.settle(a, complete());
+    expect(await Promise.all(finds)).to.not.include(undefined);
+    expect(await one.stateOf('a')).to.equal('completed');
   });
 
   it('works while a long transaction, such as that of pg_dump, reads all tables', async () => {
-    const { schema, sql, store } = await freshStore();
-    await publishAll(store, 'abc');
+    const { schema, sql, one, store } = await fresh();
+    await one.publish('abc');
     await sql('BEGIN ISOLATION LEVEL REPEATABLE READ');
     await sql('LOCK TABLE messages, tasks, queue_counts, queue_state, idempotency_keys IN ACCESS SHARE MODE');
     await sql('SELECT count(*) FROM messages');
-    const { deliveries } = await store.take(2, true);
-    await settleAll(store, deliveries.slice(0, 1), complete());
-    await settleAll(store, deliveries.slice(1), discard());
-    await redriveIn(store, { all: true });
+    const [a, b] = await one.takeAll(2);
+    await one.settle(a, complete());
+    await one.settle(b, discard());
+    await one.redrive({ all: true });
     await store.setPaused(true);
-    await store.cancel('c');
-    await publishAll(store, 'd');
+    await one.cancel('c');
+    await one.publish('d');
     await store.deleteOldRows({ rows: 1, before: undefined });
     await sql('COMMIT');
-    await expectTrueCounts(schema, store);
+    await expectTrueCounts(schema, one);
   });
 
-  describe('after a lost answer', () => {
-    /** Opens a store, and loses the answer of a call after its effect. */
-    async function losing() {
-      const schema = await migratedSchema();
-      const way = await severable(schema.url);
-      const store = await openStore(way.url, 'one');
-      const lose = async (call: () => Promise<unknown>, isDone: string) => {
-        way.loseAnswers();
-        const error = errorOf(call);
-        await until(async () => (await schema.sql(isDone)).length > 0);
-        way.cut();
-        way.mend();
-        expect(await error).to.be.instanceOf(DatabaseUnavailable);
-      };
-      return { schema, store, lose };
-    }
+  /** Opens a queue on the node `one`. `lose` loses the answer of a call after its effect. */
+  async function losing() {
+    const schema = await migratedSchema();
+    const way = await severable(schema.url);
+    const one = await openQueue(way.url, 'one');
+    const lose = async (call: () => Promise<unknown>, isDone: string) => {
+      way.loseAnswers();
+      const error = errorOf(call);
+      await until(async () => (await schema.sql(isDone)).length > 0);
+      way.cut();
+      way.mend();
+      expect(await error).to.be.instanceOf(DatabaseUnavailable);
+    };
+    return { schema, one, store: one.store, lose };
+  }
 
-    it('takes again what it had taken and charges nothing, but deletes what was cancelled meanwhile', async () => {
-      const { schema, store, lose } = await losing();
-      await publishAll(store, 'abcde');
-      const { deliveries: held } = await store.take(1, true);
-      await lose(() => store.take(3, false), "SELECT 1 FROM messages WHERE id = 'd' AND state = 'running'");
-      expect(await store.cancel('b')).to.include({ outcome: 'requested' });
-      const { deliveries } = await store.take(5, false);
-      const taken = deliveries.map(({ id, attempt, delivery }) => `${id} ${attempt} ${delivery}`);
-      expect(taken).to.deep.equal(['c 1 2', 'd 1 2', 'e 1 1']);
-      const { effects } = await settleAll(store, [...held, ...deliveries], complete());
-      expect(effects).to.deep.equal(Array(4).fill('applied'));
-      expect(await expectTrueCounts(schema, store)).to.include({ cancelled: 1, inFlight: 0 });
-    });
+  it('after a lost answer, a node takes again what it had taken and charges nothing, but deletes what was cancelled meanwhile', async () => {
+    const { schema, one, lose } = await losing();
+    await one.publish('abcde');
+    const held = await one.take(1);
+    await lose(() => one.take(3), "SELECT 1 FROM messages WHERE id = 'd' AND state = 'running'");
+    expect(await one.cancel('b')).to.equal('requested');
+    const deliveries = await one.take(5);
+    const taken = deliveries.map(({ id, attempt, delivery }) => `${id} ${attempt} ${delivery}`);
+    expect(taken).to.deep.equal(['c 1 2', 'd 1 2', 'e 1 1']);
+    await one.settleAll([...held, ...deliveries], complete());
+    await one.expectCounts({ cancelled: 1, inFlight: 0 });
+    await expectTrueCounts(schema, one);
+  });
 
-    it('finds out by itself that it owns more than it holds', async () => {
-      const { schema, store } = await losing();
-      await publishAll(store, 'ab');
-      // As if a statement of an abandoned connection had been executed late.
-      await schema.sql("UPDATE messages SET state = 'running', owner = 'one', delivery = 1 WHERE id = 'a'");
-      expect(idsOf((await store.take(5, true)).deliveries)).to.equal('b');
-      expect(idsOf((await store.take(5, false)).deliveries)).to.equal('a');
-    });
+  it('after a lost answer, a node finds out by itself that it owns more than it holds', async () => {
+    const { one, sql } = await fresh();
+    await one.publish('ab');
+    // As if a statement of an abandoned connection had been executed late.
+    await sql("UPDATE messages SET state = 'running', owner = 'one', delivery = 1 WHERE id = 'a'");
+    expect([await one.takeIds(5), await one.takeIds(5)]).to.deep.equal(['b', 'a']);
+  });
 
-    it('says which settlements have been applied when they are repeated, also if a released message is limited', async () => {
-      const { schema, store, lose } = await losing();
-      await publishAll(store, 'abcdef');
-      const { deliveries } = await store.take(6, true);
-      await store.setLimits('sum', { concurrency: 1 }, 'api');
-      const settlements = [complete(), retry(START + 5), discard(), release, ack];
-      const settled = settlements.map((settlement, index) => ({ delivery: deliveries[index] as Delivery, settlement }));
-      await lose(() => store.settle(settled), "SELECT 1 FROM messages WHERE id = 'd' AND state = 'limited'");
-      const counts = await store.counts();
-      const { effects } = await store.settle(settled);
-      expect(effects).to.deep.equal(settled.map(() => 'applied'));
-      expect(await store.counts()).to.deep.equal(counts);
-      expect((await store.settle(settled)).effects).to.deep.equal(settled.map(() => 'late'));
-      expect((await schema.sql('SELECT id FROM tasks')).length).to.equal(1);
-    });
+  it('after a lost answer, a node says which settlements have been applied when they are repeated, also if a released message is limited', async () => {
+    const { schema, one, store, lose } = await losing();
+    const deliveries = await one.running('abcdef');
+    await store.setLimits('sum', { concurrency: 1 }, 'api');
+    const settlements = [complete(), retry(START + 5), discard(), release, ack];
+    const settled = settlements.map((settlement, index) => ({ delivery: deliveries[index] as Delivery, settlement }));
+    const settle = async () => (await store.settle(settled)).effects;
+    await lose(settle, "SELECT 1 FROM messages WHERE id = 'd' AND state = 'limited'");
+    await one.unchanged(async () => expect(await settle()).to.deep.equal(settled.map(() => 'applied')));
+    expect(await settle()).to.deep.equal(settled.map(() => 'late'));
+    expect(await schema.sql('SELECT id FROM tasks')).to.have.length(1);
+  });
 
-    it('remembers an ack until the row is written, or for an hour', async () => {
-      const { schema, store } = await losing();
-      const remembered = async () => (await schema.sql('SELECT 1 FROM acks')).length;
-      await publishAll(store, 'ab');
-      const { deliveries } = await store.take(2, true);
-      await settleAll(store, deliveries, ack);
-      await settleAll(store, deliveries.slice(0, 1), row(1));
+  it('after a lost answer, a node remembers an ack until the row is written, or for an hour', async () => {
+    const { sql, one, store } = await fresh();
+    const remembered = async () => {
       await store.start();
-      expect(await remembered()).to.equal(1);
-      await schema.sql(`UPDATE acks SET acked_at = ${START - 3_600_001}`);
-      await store.start();
-      expect(await remembered()).to.equal(0);
-    });
-
-    for (const settlement of [ack, complete()])
-      it(`does not apply a repeated ${settlement.kind} if its task has the row of another run, waits or was cancelled`, async () => {
-        const { schema, store } = await losing();
-        const other = await openStore(schema.url, 'two');
-        await publishAll(store, 'abcd');
-        const { deliveries } = await store.take(4, true);
-        await other.recover('one');
-        await other.cancel('d');
-        const [a, b] = (await other.take(2, true)).deliveries as [Delivery, Delivery];
-        await settleAll(other, [a], complete());
-        await settleAll(other, [b], ack);
-        await settleAll(other, [b], row(2));
-        await schema.sql('ALTER TABLE messages RENAME TO hidden');
-        await errorOf(() => settleAll(store, deliveries, settlement));
-        await schema.sql('ALTER TABLE hidden RENAME TO messages');
-        expect((await settleAll(store, deliveries, settlement)).effects).to.deep.equal(Array(4).fill('late'));
-        await expectTrueCounts(schema, store);
-      });
-
-    it('does not take a dead letter by the death of its process for that of a late discard', async () => {
-      const { schema, store } = await losing();
-      const other = await openStore(schema.url, 'two');
-      await publishAll(store, 'a');
-      for (let deaths = 0; deaths < SUSPECT_DEATHS; deaths++) {
-        await store.take(1, true);
-        await other.recover('one');
-      }
-      const { deliveries } = await store.take(1, true);
-      expect(await other.recover('one')).to.have.length(1);
-      expect((await settleAll(store, deliveries, discard())).effects).to.deep.equal(['late']);
-    });
+      return (await sql('SELECT 1 FROM acks')).length;
+    };
+    const [a, b] = await one.running('ab');
+    await one.settleAll([a, b], ack);
+    await one.settle(a, row(1));
+    expect(await remembered()).to.equal(1);
+    await sql(`UPDATE acks SET acked_at = ${START - 3_600_001}`);
+    expect(await remembered()).to.equal(0);
   });
 
-  describe('after a failure in the middle', () => {
-    const idOrError = (result: PromiseSettledResult<{ id: string }>) =>
-      result.status === 'fulfilled' ? result.value.id : result.reason.name;
-
-    /** Lets every change of the message with this id fail, as if the disk were full. */
-    async function failAt({ sql }: Schema, id: string) {
-      await sql(`CREATE FUNCTION fail() RETURNS trigger AS
-        $$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql`);
-      const fires = (row: string, what: string) => `CREATE TRIGGER fail_${what} BEFORE ${what} ON messages FOR EACH ROW
-        WHEN (${row}.id = '${id}') EXECUTE FUNCTION fail()`;
-      for (const what of ['UPDATE', 'DELETE']) await sql(fires('OLD', what));
-      await sql(fires('NEW', 'INSERT'));
-    }
-
-    it('answers the submissions that were accepted, and refuses the others', async () => {
-      const schema = await migratedSchema();
-      const store = await openStore(schema.url, 'one', { ...roomy, maxBytes: 1000 });
-      await failAt(schema, 'c');
-      const messages = [messageOf('a'), messageOf('b', 'x'.repeat(1000)), messageOf('c')];
-      const results = await Promise.allSettled(messages.map((message) => store.publish(message)));
-      expect(results.map(idOrError)).to.deep.equal(['a', 'QueueFull', 'DatabaseUnavailable']);
-      await expectTrueCounts(schema, store);
+  for (const settlement of [ack, complete()])
+    it(`after a lost answer, a node does not apply a repeated ${settlement.kind} if its task has the row of another run, waits or was cancelled`, async () => {
+      const { schema, sql, one, other, store } = await fresh();
+      const settled = (await one.running('abcd')).map((delivery) => ({ delivery, settlement }));
+      await recover(other, 'one');
+      await other.cancel('d');
+      const [a, b] = await other.takeAll(2);
+      await other.settle(a, complete());
+      await other.settle(b, ack);
+      await other.settle(b, row(2));
+      await sql('ALTER TABLE messages RENAME TO hidden');
+      await errorOf(() => store.settle(settled));
+      await sql('ALTER TABLE hidden RENAME TO messages');
+      expect((await store.settle(settled)).effects).to.deep.equal(Array(4).fill('late'));
+      await expectTrueCounts(schema, one);
     });
 
-    for (const change of [redriveIn, purgeIn]) {
-      it(`says which dead letters ${change.name} changed, and how many it kept`, async () => {
-        const { schema, store } = await freshStore();
-        const ids = numbers(1200);
-        await publishAll(store, ids);
-        await settleAll(store, (await store.take(1200, true)).deliveries, discard());
-        await failAt(schema, '1100');
-        const { done, remaining } = await change(store, { all: true });
-        expect(done.map(({ id }) => id)).to.deep.equal(ids.slice(0, 1000));
-        expect(remaining).to.equal(200);
-        expect(await errorOf(() => change(store, { all: true }))).to.be.instanceOf(DatabaseUnavailable);
-        await schema.sql('DROP FUNCTION fail CASCADE');
-        expect((await change(store, { all: true })).done).to.have.length(200);
-        await expectTrueCounts(schema, store);
-      });
+  it('after a lost answer, a node does not take a dead letter by the death of its process for that of a late discard', async () => {
+    const { one, other } = await fresh();
+    await one.publish('a');
+    for (let deaths = 0; deaths < 2; deaths++) {
+      await one.next(true);
+      await recover(other, 'one');
     }
+    const delivery = await one.next(true);
+    expect(await recover(other, 'one')).to.have.length(1);
+    expect(await one.settle(delivery, discard())).to.equal('late');
   });
+
+  /** Lets every change of the message with this id fail, as if the disk were full. */
+  async function failAt({ sql }: Schema, id: string) {
+    await sql(`CREATE FUNCTION fail() RETURNS trigger AS
+      $$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql`);
+    const fires = (row: string, what: string) => `CREATE TRIGGER fail_${what} BEFORE ${what} ON messages FOR EACH ROW
+      WHEN (${row}.id = '${id}') EXECUTE FUNCTION fail()`;
+    for (const what of ['UPDATE', 'DELETE']) await sql(fires('OLD', what));
+    await sql(fires('NEW', 'INSERT'));
+  }
+
+  it('after a failure in the middle, a node answers the submissions that were accepted, and refuses the others', async () => {
+    const { schema, one } = await fresh({ ...roomy, maxBytes: 1000 });
+    await failAt(schema, 'c');
+    const messages = [messageOf('a'), messageOf('b', 'x'.repeat(1000)), messageOf('c')];
+    expect(await publishAll(one, messages)).to.deep.equal(['a', 'QueueFull', 'DatabaseUnavailable']);
+    await expectTrueCounts(schema, one);
+  });
+
+  for (const change of [redriveIn, purgeIn])
+    it(`after a failure in the middle, a node says which dead letters ${change.name} changed, and how many it kept`, async () => {
+      const { schema, one, store } = await fresh();
+      const ids = numbers(1200);
+      await one.publishTogether(ids);
+      await one.settleAll(await one.takeAll(1200), discard());
+      await failAt(schema, '1100');
+      const { done, remaining } = await change(store, { all: true });
+      expect(done.map(({ id }) => id)).to.deep.equal(ids.slice(0, 1000));
+      expect(remaining).to.equal(200);
+      expect(await errorOf(() => change(store, { all: true }))).to.be.instanceOf(DatabaseUnavailable);
+      await schema.sql('DROP FUNCTION fail CASCADE');
+      expect((await change(store, { all: true })).done).to.have.length(200);
+      await expectTrueCounts(schema, one);
+    });
 
   it('evicts the keys beyond a lowered bound in steps', async () => {
-    const { url, sql } = await migratedSchema();
-    const roomyStore = await openStore(url, 'one', { ...roomy, maxKeys: 5000 });
-    const publish = (store: PostgresStore, id: string) => store.publish(messageOf(id), { key: id, fingerprint: 'x' });
-    await Promise.all(numbers(2100).map((id) => publish(roomyStore, id)));
-    const smaller = await openStore(url, 'two', { ...roomy, maxKeys: 1 });
+    const { url, sql, one } = await fresh({ ...roomy, maxKeys: 5000 });
+    await Promise.all(numbers(2100).map((id) => one.publishKeyed(id, id)));
+    const smaller = await openQueue(url, 'smaller', { ...roomy, maxKeys: 1 });
     for (const [id, count] of Object.entries({ a: 101, b: 1 })) {
-      await publish(smaller, id);
+      await smaller.publishKeyed(id, id);
       expect(await sql('SELECT count(*) AS count FROM idempotency_keys')).to.deep.equal([{ count }]);
     }
   });
 
   it('keeps the newest rows by submission and arrival, more if some are equal, and lets one node delete at a time', async () => {
-    const { url, sql, store } = await freshStore();
+    const { url, sql, store } = await fresh();
     const insert = (from: number, to: number, createdAt: number, arrival: string) =>
       sql(`INSERT INTO tasks (id, payload, created_at, arrival)
         SELECT 'id' || n, '', ${createdAt}, ${arrival} FROM generate_series(${from}, ${to}) AS n`);
@@ -316,20 +274,16 @@ describeWithPostgres('PostgresStore', () => {
     const schema = await migratedSchema();
     const bounds = { maxLength: 300, maxBytes: 100_000, maxKeys: 20 };
     const owners = ['one', 'two', 'three'];
-    const stores = await Promise.all(owners.map((owner) => openStore(schema.url, owner, bounds)));
+    const queues = await Promise.all(owners.map((owner) => openQueue(schema.url, owner, bounds)));
     const ids = ['none'];
-    const publishSome = async (store: PostgresStore, key: () => string | undefined) => {
+    const publishSome = async (queue: TestQueue, key: () => string | undefined) => {
       const made = numbers(20, ids.length);
       ids.push(...made);
-      const publishing = made.map((id) => [id, key()] as const);
-      const published = await Promise.allSettled(
-        publishing.map(([id, name]) =>
-          store.publish(messageOf(id), name ? { key: name, fingerprint: 'x' } : undefined),
-        ),
-      );
-      for (const each of published) if (each.status === 'rejected') expect(each.reason).to.be.instanceOf(QueueFull);
+      const answers = await Promise.all(made.map((id) => queue.publishKeyed(id, key())));
+      for (const each of answers) if (each instanceof Error) expect(each).to.be.instanceOf(QueueFull);
     };
-    const work = async (store: PostgresStore, stream: number) => {
+    const work = async (queue: TestQueue, stream: number) => {
+      const { store } = queue;
       const random = randomFrom(stream);
       const some = () => Array.from({ length: 1 + random.below(30) }, () => random.pick(ids));
       const selection = () => random.pick([{ all: true }, { ids: some() }, { reason: 'no' }] as const);
@@ -337,79 +291,73 @@ describeWithPostgres('PostgresStore', () => {
       const held: Delivery[] = [];
       for (let round = 0; round < 40; round++) {
         const calls = [
-          () => publishSome(store, () => undefined),
-          () => publishSome(store, () => `key ${random.below(50)}`),
-          async () => held.push(...(await store.take(random.below(30), held.length === 0)).deliveries),
+          () => publishSome(queue, () => undefined),
+          () => publishSome(queue, () => `key ${random.below(50)}`),
+          async () => held.push(...(await queue.take(random.below(30), held.length === 0))),
           () => redriveIn(store, selection()),
           () => purgeIn(store, selection()),
           () => Promise.all(some().map((id) => store.cancel(id))),
-          () => store.recover(random.pick(owners)),
+          () => recover(queue, random.pick(owners)),
           () => store.report(held.map((delivery) => ({ delivery, startedAt: START, progress: undefined }))),
         ];
         const settled = held.splice(0, random.below(20)).map((delivery) => ({ delivery, settlement: settlement() }));
         await Promise.all([store.settle(settled), random.pick(calls)(), random.pick(calls)()]);
       }
     };
-    await Promise.all([...stores, ...stores].map(work));
-    const [first] = stores as [PostgresStore];
+    await Promise.all([...queues, ...queues].map(work));
+    const [first] = queues as [TestQueue];
     // An ack leaves no row.
-    const counts = await expectTrueCounts(schema, first, 'completed');
-    await Promise.all(stores.map((store) => store.close()));
-    const next = await openStore(schema.url, 'next');
-    expect(await next.counts()).to.deep.equal({ ...counts, evicted: 0 });
+    await expectTrueCounts(schema, first, 'completed');
+    const counts = await first.store.counts();
+    await Promise.all(queues.map(({ store }) => store.close()));
+    const next = await openQueue(schema.url, 'next');
+    expect(await next.store.counts()).to.deep.equal({ ...counts, evicted: 0 });
     expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
   });
 
   it('accepts tasks without limits while a transaction changes tasks with limits', async () => {
-    const { sql, store } = await freshStore();
+    const { sql, one, store } = await fresh();
     await store.setLimits('other', { concurrency: 1 }, 'api');
     await sql('BEGIN');
     await sql('SELECT lock_limits(0, NULL)');
-    await publishAll(store, 'a');
+    await one.publish('a');
     await store.publishAll([{ message: messageOf('b'), key: undefined }]);
     await sql('COMMIT');
-    expect((await store.counts()).waiting).to.equal(2);
+    await one.expectCounts({ waiting: 2 });
   });
 
   it('says which tasks the recovery of an owner has dead-lettered, cancelled, or evicted as dead letters', async () => {
-    const { url, sql, store } = await freshStore();
+    const { url, sql, one, other } = await fresh();
     const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, action: 'sum' }));
-    await publishAll(store, 'abc');
-    await settleAll(store, (await store.take(1, true)).deliveries, discard());
+    await one.publish('abc');
+    await one.settle(await one.next(), discard());
     // The dead letters of another process count too.
-    await sql("INSERT INTO queue_counts (owner, lane, accepted, dead) VALUES ('other', 'operations', 1, 1)");
+    await sql("INSERT INTO queue_counts (owner, lane, accepted, dead) VALUES ('process', 'operations', 1, 1)");
     boundDeadLetters({ maxLength: 2 });
-    for (let death = 0; death < SUSPECT_DEATHS; death++) {
-      await store.take(2, true);
-      expect(await store.recover('one')).to.deep.equal([]);
+    for (let death = 0; death < 2; death++) {
+      await one.take(2, true);
+      expect(await recover(one, 'one')).to.deep.equal([]);
     }
-    const recoveries: Recovery[] = [];
-    store.onRecovered((recovery) => recoveries.push(recovery));
-    const suspects = await openStore(url, 'two');
-    expect(idsOf((await suspects.take(2, true)).deliveries)).to.equal('b');
+    const recoveries: object[] = [];
+    one.store.onRecovered?.((recovery) => recoveries.push(recovery));
+    expect(await other.takeIds(2, true)).to.equal('b');
     const failed = [{ ...b, attempts: 1, reason: EXHAUSTED }];
-    expect([await store.recover('two'), await store.recover('two')]).to.deep.equal([failed, []]);
-    const next = await openStore(url, 'three');
-    expect(idsOf((await next.take(2, true)).deliveries)).to.equal('c');
-    await store.cancel('c');
-    expect(await store.recover('three')).to.deep.equal([]);
+    expect([await recover(one, 'other'), await recover(one, 'other')]).to.deep.equal([failed, []]);
+    const third = await openQueue(url, 'third');
+    expect(await third.takeIds(2, true)).to.equal('c');
+    await one.cancel('c');
+    expect(await recover(one, 'third')).to.deep.equal([]);
     expect(recoveries).to.deep.equal([
       { failed, cancelled: [], evicted: [a] },
       { failed: [], cancelled: [c], evicted: [] },
     ]);
-    expect(await store.counts()).to.include({ failed: 2, evicted: 1, cancelled: 1, waiting: 0 });
+    await one.expectCounts({ failed: 2, evicted: 1, cancelled: 1, waiting: 0 });
   });
 
   it('changes many messages in more time than its other statements have', async () => {
     const { url, sql } = await migratedSchema();
-    const connect = (connections: number) => new PostgresDatabase(url, { connections, timeLimitMs: 500 });
-    const open = (owner: string) => {
-      const databases = { writes: connect(WRITE_CONNECTIONS), reads: connect(1) };
-      const store = new PostgresStore(databases, { bounds: roomy, now, owner });
-      afterTest(() => store.close());
-      return store;
-    };
-    const [one, two] = [open('one'), open('two')];
+    const { store: one } = await openQueue(url, 'one', roomy, 500);
+    const { store: two } = await openQueue(url, 'two', roomy, 500);
     await sql(`CREATE FUNCTION be_slow() RETURNS trigger AS
       $$ BEGIN PERFORM pg_sleep(0.6); RETURN NEW; END $$ LANGUAGE plpgsql`);
     await sql(`CREATE TRIGGER slow BEFORE INSERT OR UPDATE OF place ON messages
@@ -421,5 +369,105 @@ describeWithPostgres('PostgresStore', () => {
       two.setLimits('sum', { perKey: { concurrency: 1 } }, 'module'),
     ]);
     expect(await one.limits()).to.have.length(1);
+  });
+
+  it('two nodes learn of a pause from its transaction, because the node that requests it may die after the commit', async () => {
+    const { url, store } = await fresh();
+    const received: string[] = [];
+    const onNotification = (payload: string) => void received.push(payload);
+    const client = await connectDirectly(url, { timeLimitMs: 20_000, onNotification, onLost() {} });
+    afterTest(() => client.destroy());
+    await listen((text) => client.rows(text, [], 20_000));
+    for (const isPaused of [true, false]) await store.setPaused(isPaused);
+    await until(() => received.length === 2);
+    expect(received.map((payload) => JSON.parse(payload))).to.deep.equal(Array(2).fill({ from: '', topic: 'pause' }));
+  });
+
+  it('two nodes tell which of them ran each attempt, and when an attempt started whose node died', async () => {
+    const { one, other } = await fresh();
+    await one.settleAll(await one.running('a'), retry(one.now, 'no'));
+    await other.settle(await other.next(), complete());
+    const row = await one.store.reads.rows.find('a', 'detailed');
+    expect([row?.node, JSON.parse(row?.history ?? '')[0].node]).to.deep.equal(['other', 'one']);
+    await one.publish('b');
+    for (let deaths = 0; deaths < 3; deaths++) {
+      const delivery = await one.next(true);
+      await one.store.report([{ delivery, startedAt: one.now + deaths, progress: undefined }]);
+      other.now += 100;
+      await recover(other, 'one');
+    }
+    const { waitedMs, attempts } = (await other.message('b')).history;
+    expect(waitedMs).to.equal(2);
+    expect(attempts).to.deep.equal([{ startedAt: one.now + 2, endedAt: other.now, reason: PROCESS_DIED, node: 'one' }]);
+  });
+
+  it('two nodes accept a submission with a key once, whichever it comes to', async () => {
+    const { one, other } = await fresh();
+    const publish = (id: string, node: TestQueue) => node.publishKeyed(id, 'key');
+    const answers = await Promise.all([...'abcdef'].map((id, index) => publish(id, index % 2 === 0 ? one : other)));
+    expect(new Set(answers).size).to.equal(1);
+    expect(await other.publishKeyed('x', 'key', 'y')).to.be.instanceOf(KeyReused);
+    await one.expectCounts({ accepted: 1, waiting: 1 });
+  });
+
+  it('two nodes make one task for each time of a schedule, whichever fires it', async () => {
+    const { one, other } = await fresh();
+    await one.store.schedules.put(schedule('s', { nextAt: 0 }));
+    for (let dueAt = 0; dueAt < 20; dueAt++) {
+      const firing = { dueAt, nextAt: dueAt + 1, isExclusive: dueAt % 2 === 1 };
+      const fired = await Promise.all(
+        [one, other, one, other].map((node, index) => fire(node, `${dueAt} ${index}`, firing)),
+      );
+      const outcomes = fired.map((each) => each.split(' ')[0]).sort();
+      const first = firing.isExclusive ? 'skipped' : 'fired';
+      expect(outcomes).to.deep.equal(['changed', 'changed', 'changed', first]);
+    }
+    for (const node of [one, other]) await node.expectCounts({ accepted: 10, waiting: 10 });
+  });
+
+  it('two nodes show each other when an attempt started and its progress, until it has ended', async () => {
+    const { one, other } = await fresh();
+    const [delivery] = await one.running('a');
+    const report = { startedAt: 5, progress: { fraction: 0.5, note: 'half' } };
+    await one.store.report([{ delivery, ...report }]);
+    expect(await other.message('a')).to.deep.include(report);
+    await one.settle(delivery, release);
+    await other.next();
+    await one.store.report([{ delivery, ...report }]);
+    expect(await other.message('a')).to.include({ startedAt: undefined, progress: undefined });
+  });
+
+  it('two nodes recover the messages of a node that is gone, once, and none of a node that is there', async () => {
+    const { one, other } = await fresh();
+    await one.publish('abcd');
+    const [a, b] = await one.takeAll(2);
+    const c = await other.next();
+    await one.cancel('b');
+    await Promise.all([recover(other, 'one'), recover(other, 'one'), recover(one, 'one')]);
+    await other.expectCounts({ accepted: 4, waiting: 2, inFlight: 1, cancelled: 1 });
+    expect(await one.settle(a, complete('late'))).to.equal('late');
+    expect(await one.settle(b, discard())).to.equal('late');
+    expect(await other.settle(c, complete())).to.equal('applied');
+    const [again, d] = await other.takeAll(2);
+    expect(again).to.include({ id: 'a', attempt: 1, isSuspect: false });
+    expect(d.id).to.equal('d');
+  });
+
+  it('two nodes hold up nobody but the node that runs a suspect', async () => {
+    const { one, other } = await fresh();
+    await one.publish('a');
+    for (let death = 0; death < 2; death++) {
+      expect(await one.takeIds(1, true)).to.equal('a');
+      await recover(other, 'one');
+    }
+    await other.publish('bc');
+    expect(await other.takeIds(1)).to.equal('b');
+    const c = await one.next(true);
+    expect(c.id).to.equal('c');
+    await one.settle(c, complete());
+    expect(await one.takeIds(5, true)).to.equal('a');
+    await other.publish('de');
+    expect(await one.takeIds(1)).to.equal('');
+    expect(await other.takeIds(5)).to.equal('de');
   });
 });

@@ -1,11 +1,12 @@
-import { existsSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { backUpDatabases } from '../../../db/sqlite/backup.ts';
 import { migrate } from '../../../db/sqlite/migrate.ts';
+import { errorOf } from '../../store/stage.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { runOn } from '../../support/migrated-folder.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
 import { until } from '../../support/until.ts';
 
@@ -24,20 +25,13 @@ async function fresh({ rows = 3000 } = {}) {
   return { dataDir, tasks, folder: join(await temporaryFolder(), 'deep', 'copy') };
 }
 
-function read(path: string, sql: string): unknown {
-  const database = new DatabaseSync(path);
-  try {
-    return Object.values(database.prepare(sql).get() ?? {})[0];
-  } finally {
-    database.close();
-  }
-}
+/** Returns the value that a statement reads. */
+const read = (dataDir: string, sql: string, file?: string) => Object.values(runOn(dataDir, sql, file)[0] ?? {})[0];
 
-async function refusal(dataDir: string, folder: string, signal = NEVER): Promise<string> {
-  const error = await backUpDatabases(dataDir, folder, signal).catch((reason: unknown) => reason);
-  expect(error).to.be.instanceOf(Error);
-  expect((error as Error).message).to.not.match(/\n/);
-  return (error as Error).message;
+async function refusal(dataDir: string, folder: string): Promise<string> {
+  const { message } = await errorOf(() => backUpDatabases(dataDir, folder, NEVER));
+  expect(message).to.not.match(/\n/);
+  return message;
 }
 
 describe('backUpDatabases', () => {
@@ -47,14 +41,11 @@ describe('backUpDatabases', () => {
     expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db']);
     expect(statSync(folder).mode & 0o777).to.equal(0o700);
     for (const { file, bytes } of files) {
-      const path = join(folder, file);
-      expect(statSync(path).mode & 0o777, file).to.equal(0o600);
-      expect(statSync(path).size, file).to.equal(bytes);
-      const version = read(join(dataDir, file), 'PRAGMA user_version');
-      expect(read(path, 'PRAGMA user_version'), file).to.equal(version).and.not.equal(0);
+      const { mode, size } = statSync(join(folder, file));
+      expect([mode & 0o777, size], file).to.deep.equal([0o600, bytes]);
     }
-    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(7);
-    migrate(folder);
+    expect(read(folder, 'SELECT count(*) FROM tasks')).to.equal(7);
+    expect(migrate(folder)).to.deep.equal([]);
   });
 
   it('takes a folder that is there and empty, and the queue of an older version that was not started since', async () => {
@@ -72,9 +63,9 @@ describe('backUpDatabases', () => {
     await until(() => existsSync(join(folder, 'tasks.db.partial')));
     tasks.exec(INSERT);
     await copying;
-    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(3000);
-    expect(read(join(dataDir, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(3002);
-    expect(read(join(folder, 'tasks.db'), 'PRAGMA integrity_check')).to.equal('ok');
+    const count = 'SELECT count(*) FROM tasks';
+    expect([read(folder, count), read(dataDir, count)]).to.deep.equal([3000, 3002]);
+    expect(read(folder, 'PRAGMA integrity_check')).to.equal('ok');
   });
 
   it('refuses what is not a folder, is not empty, is the data folder or cannot be made, and leaves it alone', async () => {
@@ -92,23 +83,20 @@ describe('backUpDatabases', () => {
     expect(readdirSync(folder)).to.have.length(2);
   });
 
-  for (const missing of ['auth.db', 'tasks.db']) {
+  for (const missing of ['auth.db', 'tasks.db'])
     it(`says that there is no ${missing}, and makes nothing`, async () => {
       const { dataDir, folder } = await fresh({ rows: 1 });
       rmSync(join(dataDir, missing));
       expect(await refusal(dataDir, folder)).to.match(/does not exist: set DATA_DIR to the folder of the databases$/);
-      expect(existsSync(folder)).to.equal(false);
-      expect(existsSync(join(dataDir, missing))).to.equal(false);
+      for (const path of [folder, join(dataDir, missing)]) expect(existsSync(path), path).to.equal(false);
     });
-  }
 
   it('leaves nothing of a database that is none, or is damaged', async () => {
     const { dataDir, folder, tasks } = await fresh();
     tasks.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-    const file = await open(join(dataDir, 'tasks.db'), 'r+');
+    const file = join(dataDir, 'tasks.db');
     // Each page of the file stays readable, but the tree of pages becomes inconsistent.
-    await file.write(Buffer.alloc(4096, 'x'), 0, 4096, 4096 * 30);
-    await file.close();
+    writeFileSync(file, readFileSync(file).fill('x', 4096 * 30, 4096 * 31));
     expect(await refusal(dataDir, folder)).to.match(/^cannot copy tasks\.db: it is damaged: /);
     expect(existsSync(folder)).to.equal(false);
     writeFileSync(join(dataDir, 'auth.db'), 'garbage '.repeat(1000));
