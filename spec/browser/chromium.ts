@@ -53,6 +53,13 @@ export function describeInBrowser(title: string, define: () => void): void {
       await (await running)?.close();
       running = undefined;
     });
+    afterEach('the pages had no problems', async function () {
+      const { state, title } = this.currentTest as Mocha.Test;
+      for (const { page, problems } of visited.splice(0)) {
+        if (state === 'passed') expect(problems, 'problems in the console').to.deep.equal([]);
+        else console.error(`${title}: the page showed\n${await page.innerText('body').catch(String)}`);
+      }
+    });
     define();
   });
 }
@@ -119,11 +126,11 @@ export interface VisitOptions {
   prepare?(page: Page): Promise<unknown>;
 }
 
-/**
- * Opens a fresh page and calls `test` with it. Fails if the page logged an error, threw one, or
- * violated its Content-Security-Policy.
- */
-export async function visit(url: string, options: VisitOptions, test: (page: Page) => Promise<unknown>): Promise<void> {
+/** Pages of the running test, and the problems that each has logged. */
+const visited: { page: Page; problems: string[] }[] = [];
+
+/** Opens a fresh page, which is closed after the test. The suite fails if the page has logged an error. */
+export async function visit(url: string, options: VisitOptions = {}): Promise<Page> {
   const { width = 1280, height = 800, colorScheme = 'light', reducedMotion = 'reduce', tolerated, prepare } = options;
   running ??= startBrowser();
   const { browser, shared } = await running;
@@ -134,6 +141,7 @@ export async function visit(url: string, options: VisitOptions, test: (page: Pag
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme, reducedMotion });
   const problems: string[] = [];
+  visited.push({ page, problems });
   page.on('console', (message) => {
     const text = `${message.text()} (${message.location().url})`;
     if (['error', 'warning'].includes(message.type()) && !tolerated?.test(text)) problems.push(text);
@@ -150,12 +158,7 @@ export async function visit(url: string, options: VisitOptions, test: (page: Pag
   });
   await prepare?.(page);
   await page.goto(url);
-  await test(page).catch(async (error: Error) => {
-    // A page that is stuck shows why.
-    error.message += `\n\nThe page showed:\n${await page.innerText('body').catch(String)}`;
-    throw error;
-  });
-  expect(problems, 'problems in the console').to.deep.equal([]);
+  return page;
 }
 
 /** Matches the console errors of a lost connection, of the check of its token, and of an invalid key. */

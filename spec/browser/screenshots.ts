@@ -57,13 +57,12 @@ describeInBrowser('screenshots', () => {
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`of the ticker, ${colorScheme}`, async () => {
       const { ticker, apiKey } = await startServices({ env: { TICKER_SEED: 'readme' } });
-      await visit(ticker, { width: 1440, height: 560, colorScheme }, async (page) => {
-        let frames = 0;
-        page.on('websocket', (socket) => socket.on('framereceived', () => frames++));
-        await signIn(page, apiKey);
-        await until(() => frames >= TICKS);
-        await page.screenshot({ path: join(folder, `ticker-${colorScheme}.png`) });
-      });
+      const page = await visit(ticker, { width: 1440, height: 560, colorScheme });
+      let frames = 0;
+      page.on('websocket', (socket) => socket.on('framereceived', () => frames++));
+      await signIn(page, apiKey);
+      await until(() => frames >= TICKS);
+      await page.screenshot({ path: join(folder, `ticker-${colorScheme}.png`) });
     });
   }
 
@@ -71,11 +70,10 @@ describeInBrowser('screenshots', () => {
     const { tasks } = await startWithHandlers(HANDLERS, { TASK_UNKNOWN_ACTIONS: 'process' });
     await queueTasks(tasks);
     for (const colorScheme of ['light', 'dark'] as const) {
-      await visit(tasks, { width: 1440, height: 900, colorScheme }, async (page) => {
-        await queueButton(page).click();
-        await page.locator('.own-task[data-state="completed"]').waitFor();
-        await page.screenshot({ path: join(folder, `tasks-${colorScheme}.png`) });
-      });
+      const page = await visit(tasks, { width: 1440, height: 900, colorScheme });
+      await queueButton(page).click();
+      await page.locator('.own-task[data-state="completed"]').waitFor();
+      await page.screenshot({ path: join(folder, `tasks-${colorScheme}.png`) });
     }
   }).timeout(2 * LOAD_MS);
 });

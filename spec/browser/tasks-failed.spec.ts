@@ -80,67 +80,66 @@ describeInBrowser('the failed tasks on the board', () => {
     const needs = { action: 'needs', data: { file: '/missing' } };
     const others = [breaks('green'), breaks('green'), breaks('the file is missing'), needs];
     await fail(tasks, 15, ...others, ...Array(11).fill({ action: 'tires' }));
-    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
-      await reasons(page).first().waitFor();
-      expect((await texts(page, '.reason')).sort()).to.deep.equal([
-        '1 the file is missing breaks permanent',
-        '1 the file is missing needs permanent',
-        '11 try again tires',
-        '15 All causes',
-        '2 green breaks permanent',
-      ]);
-      await untilRows(page, 15);
-      expect(await page.locator('.reason[tabindex="0"]').count()).to.equal(1);
-      await page.locator('.reason[tabindex="0"]').focus();
-      await page.keyboard.press('ArrowDown');
-      await page.keyboard.press('ArrowDown');
-      await page.keyboard.press('Enter');
-      await untilRows(page, 2);
-      expect(new URL(page.url()).searchParams.get('cause')).to.equal('green');
-      await page.getByLabel('Select breaks').first().check();
-      await page.getByText('It has a permanent error: a redrive fails again').waitFor();
-      // The key `r` redrives the selected rows or the focused one.
-      await page.getByLabel('Select breaks').first().uncheck();
-      await rows(page).first().locator('[data-open]').focus();
-      await page.keyboard.press('r');
-      await page.getByRole('dialog').getByText('Redrive 1 task?').waitFor();
-      await page.keyboard.press('Escape');
+    const page = await visit(`${tasks}/?state=failed`, { prepare: holdTimers });
+    await reasons(page).first().waitFor();
+    expect((await texts(page, '.reason')).sort()).to.deep.equal([
+      '1 the file is missing breaks permanent',
+      '1 the file is missing needs permanent',
+      '11 try again tires',
+      '15 All causes',
+      '2 green breaks permanent',
+    ]);
+    await untilRows(page, 15);
+    expect(await page.locator('.reason[tabindex="0"]').count()).to.equal(1);
+    await page.locator('.reason[tabindex="0"]').focus();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await untilRows(page, 2);
+    expect(new URL(page.url()).searchParams.get('cause')).to.equal('green');
+    await page.getByLabel('Select breaks').first().check();
+    await page.getByText('It has a permanent error: a redrive fails again').waitFor();
+    // The key `r` redrives the selected rows or the focused one.
+    await page.getByLabel('Select breaks').first().uncheck();
+    await rows(page).first().locator('[data-open]').focus();
+    await page.keyboard.press('r');
+    await page.getByRole('dialog').getByText('Redrive 1 task?').waitFor();
+    await page.keyboard.press('Escape');
 
-      // Two causes differ only by their actions.
-      await reasons(page)
-        .filter({ hasText: /missing\s*breaks/ })
-        .click();
-      await page.getByLabel('Select breaks').check();
-      await partShows(page, 'list-count', '1 selected');
-      await reasons(page)
-        .filter({ hasText: /missing\s*needs/ })
-        .click();
-      await partShows(page, 'list-count', /^1 task$/);
+    // Two causes differ only by their actions.
+    await reasons(page)
+      .filter({ hasText: /missing\s*breaks/ })
+      .click();
+    await page.getByLabel('Select breaks').check();
+    await partShows(page, 'list-count', '1 selected');
+    await reasons(page)
+      .filter({ hasText: /missing\s*needs/ })
+      .click();
+    await partShows(page, 'list-count', /^1 task$/);
 
-      await reasons(page).filter({ hasText: 'try again' }).click();
-      await rows(page)
-        .filter({ hasText: /try again\s*5/ })
-        .nth(10)
-        .waitFor();
-      await page.getByLabel('Select all shown tasks').check();
-      await button(page, 'Redrive').click();
-      await page.getByRole('dialog').getByText('Redrive 11 tasks?').waitFor();
-      await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
-      await page.getByText('11 tasks will be redriven in 8 seconds.').waitFor();
-      expect(await rows(page).count()).to.equal(0);
-      await button(page, 'Undo').click();
-      await page.getByText('Undone. Nothing was redriven.').waitFor();
-      await untilRows(page, 11);
-      expect(await failures(tasks)).to.equal(15);
-      await rows(page).first().getByRole('button', { name: 'Redrive' }).click();
-      await page.getByText('Redrove 1 task.').waitFor();
-      await page.mouse.move(0, 0);
-      await fail(tasks, 16, { action: 'tires' });
-      await reasons(page)
-        .filter({ hasText: /12\s+try again/ })
-        .waitFor();
-      await untilRows(page, 12);
-    });
+    await reasons(page).filter({ hasText: 'try again' }).click();
+    await rows(page)
+      .filter({ hasText: /try again\s*5/ })
+      .nth(10)
+      .waitFor();
+    await page.getByLabel('Select all shown tasks').check();
+    await button(page, 'Redrive').click();
+    await page.getByRole('dialog').getByText('Redrive 11 tasks?').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
+    await page.getByText('11 tasks will be redriven in 8 seconds.').waitFor();
+    expect(await rows(page).count()).to.equal(0);
+    await button(page, 'Undo').click();
+    await page.getByText('Undone. Nothing was redriven.').waitFor();
+    await untilRows(page, 11);
+    expect(await failures(tasks)).to.equal(15);
+    await rows(page).first().getByRole('button', { name: 'Redrive' }).click();
+    await page.getByText('Redrove 1 task.').waitFor();
+    await page.mouse.move(0, 0);
+    await fail(tasks, 16, { action: 'tires' });
+    await reasons(page)
+      .filter({ hasText: /12\s+try again/ })
+      .waitFor();
+    await untilRows(page, 12);
   });
 
   it('are redriven, also those that match but are not listed, at a pace', async () => {
@@ -148,126 +147,124 @@ describeInBrowser('the failed tasks on the board', () => {
     const file = join(await temporaryFolder(), 'needed');
     await fail(tasks, 103, ...Array(102).fill({ action: 'needs', data: { file } }), breaks('green'));
     await writeFile(file, '');
-    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
-      await reasons(page).filter({ hasText: 'missing' }).click();
-      await untilRows(page, 100);
-      await page.getByLabel('Select all shown tasks').check();
-      await button(page, 'Select all 102').click();
-      await page.getByText('102 selected').waitFor();
-      await page.locator('#find').fill('breaks');
-      await page.getByText('No failed task matches.').waitFor();
-      await page.locator('#find').fill('needs');
-      await partShows(page, 'list-count', '100 of 102 tasks');
+    const page = await visit(`${tasks}/?state=failed`, { prepare: holdTimers });
+    await reasons(page).filter({ hasText: 'missing' }).click();
+    await untilRows(page, 100);
+    await page.getByLabel('Select all shown tasks').check();
+    await button(page, 'Select all 102').click();
+    await page.getByText('102 selected').waitFor();
+    await page.locator('#find').fill('breaks');
+    await page.getByText('No failed task matches.').waitFor();
+    await page.locator('#find').fill('needs');
+    await partShows(page, 'list-count', '100 of 102 tasks');
 
-      await page.goto(`${tasks}/?state=failed`);
-      await reasons(page).filter({ hasText: 'missing' }).click();
-      const counted = page.waitForRequest(/dead-letters\/reasons\?.*since=\d/);
-      await page.getByLabel('10m').check();
-      await counted;
-      await button(page, 'Redrive all 102').click();
-      await page.getByRole('dialog').getByText('All failed permanently').waitFor();
-      await page.getByLabel('Pace').selectOption('100 a second');
-      await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
-      await page.getByText('102 tasks will be redriven in 8 seconds.').waitFor();
-      expect(await failures(tasks)).to.equal(103);
-      const sent = page.waitForRequest('**/dead-letters/redrive');
-      await elapse(page, 8_000);
-      const { since, ...filter } = (await sent).postDataJSON();
-      expect(filter).to.deep.equal({ action: 'needs', cause: 'the file is missing', per_second: 100 });
-      expect(since).to.be.closeTo(Date.now() / 1000 - 600, 120);
-      await page.getByText('Redrove 102 tasks.').waitFor();
-      // Until all have run, because their file is deleted at the end of the test.
-      await eventually(
-        async () => (await request(`${tasks}/queue`)).body as { completed: number },
-        ({ completed }) => completed === 102,
-      );
-      await page.getByText('No failed task matches.').waitFor();
-      await button(page, 'Show all').click();
-      await rows(page).filter({ hasText: 'green' }).waitFor();
-    });
+    await page.goto(`${tasks}/?state=failed`);
+    await reasons(page).filter({ hasText: 'missing' }).click();
+    const counted = page.waitForRequest(/dead-letters\/reasons\?.*since=\d/);
+    await page.getByLabel('10m').check();
+    await counted;
+    await button(page, 'Redrive all 102').click();
+    await page.getByRole('dialog').getByText('All failed permanently').waitFor();
+    await page.getByLabel('Pace').selectOption('100 a second');
+    await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
+    await page.getByText('102 tasks will be redriven in 8 seconds.').waitFor();
+    expect(await failures(tasks)).to.equal(103);
+    const sent = page.waitForRequest('**/dead-letters/redrive');
+    await elapse(page, 8_000);
+    const { since, ...filter } = (await sent).postDataJSON();
+    expect(filter).to.deep.equal({ action: 'needs', cause: 'the file is missing', per_second: 100 });
+    expect(since).to.be.closeTo(Date.now() / 1000 - 600, 120);
+    await page.getByText('Redrove 102 tasks.').waitFor();
+    // Until all have run, because their file is deleted at the end of the test.
+    await eventually(
+      async () => (await request(`${tasks}/queue`)).body as { completed: number },
+      ({ completed }) => completed === 102,
+    );
+    await page.getByText('No failed task matches.').waitFor();
+    await button(page, 'Show all').click();
+    await rows(page).filter({ hasText: 'green' }).waitFor();
   });
 
   it('have an empty state with a task that fails, can be edited and queued again, and are purged after a confirmation unless that is undone or the user leaves the page', async () => {
     const { tasks } = services();
-    await visit(`${tasks}/?state=failed`, { prepare: holdTimers, tolerated: /status of (404|503)/ }, async (page) => {
-      await page.getByText('No task has failed').waitFor();
-      const curl = await part(page, 'empty-curl').textContent();
-      expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
-      await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
-      await rows(page)
-        .filter({ hasText: /sum.*permanent/s })
-        .waitFor();
+    const page = await visit(`${tasks}/?state=failed`, { prepare: holdTimers, tolerated: /status of (404|503)/ });
+    await page.getByText('No task has failed').waitFor();
+    const curl = await part(page, 'empty-curl').textContent();
+    expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
+    await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
+    await rows(page)
+      .filter({ hasText: /sum.*permanent/s })
+      .waitFor();
 
-      await fail(tasks, 2, breaks('x'.repeat(300)));
-      await page.getByRole('button', { name: 'Edit and resubmit breaks' }).click();
-      await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('#json')?.value.includes('xxx'));
-      expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ reason: 'x'.repeat(300) });
-      expect(await page.locator('#choice').inputValue()).to.equal('breaks');
-      await page.locator('#json').fill('{"reason": "green"}');
-      await queueButton(page).click();
-      await rows(page).filter({ hasText: 'green' }).waitFor();
+    await fail(tasks, 2, breaks('x'.repeat(300)));
+    await page.getByRole('button', { name: 'Edit and resubmit breaks' }).click();
+    await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('#json')?.value.includes('xxx'));
+    expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ reason: 'x'.repeat(300) });
+    expect(await page.locator('#choice').inputValue()).to.equal('breaks');
+    await page.locator('#json').fill('{"reason": "green"}');
+    await queueButton(page).click();
+    await rows(page).filter({ hasText: 'green' }).waitFor();
 
-      await rows(page).filter({ hasText: 'green' }).getByRole('checkbox').check();
-      await button(page, 'Purge').click();
-      await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
-      await button(page, 'Keep').click();
-      expect(await rows(page).count()).to.equal(3);
+    await rows(page).filter({ hasText: 'green' }).getByRole('checkbox').check();
+    await button(page, 'Purge').click();
+    await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
+    await button(page, 'Keep').click();
+    expect(await rows(page).count()).to.equal(3);
 
-      await purgeOnly(page, 'green');
-      await page.getByText('Leaving this page keeps them.').waitFor();
-      expect(await rows(page).count()).to.equal(2);
-      await button(page, 'Undo').click();
-      await rows(page).nth(2).waitFor();
-      expect(await failures(tasks)).to.equal(3);
+    await purgeOnly(page, 'green');
+    await page.getByText('Leaving this page keeps them.').waitFor();
+    expect(await rows(page).count()).to.equal(2);
+    await button(page, 'Undo').click();
+    await rows(page).nth(2).waitFor();
+    expect(await failures(tasks)).to.equal(3);
 
-      await purgeOnly(page, 'xxx');
-      await elapse(page, 8_000);
-      await page.getByText('Purged 1 task.').waitFor();
-      expect(await failures(tasks)).to.equal(2);
-      expect(await texts(page, '.task-row .task-name')).to.deep.equal(['breaks', 'sum']);
+    await purgeOnly(page, 'xxx');
+    await elapse(page, 8_000);
+    await page.getByText('Purged 1 task.').waitFor();
+    expect(await failures(tasks)).to.equal(2);
+    expect(await texts(page, '.task-row .task-name')).to.deep.equal(['breaks', 'sum']);
 
-      // The time for which the result is shown ends during the next purge.
-      await purgeOnly(page, 'green');
-      await elapse(page, 6_000);
-      await button(page, 'Undo').click();
-      await rows(page).nth(1).waitFor();
+    // The time for which the result is shown ends during the next purge.
+    await purgeOnly(page, 'green');
+    await elapse(page, 6_000);
+    await button(page, 'Undo').click();
+    await rows(page).nth(1).waitFor();
 
-      await button(page, 'Pause list').click();
-      await purgeOnly(page, 'green');
-      await button(page, 'Purge all 1').click();
-      await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
-      await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
-      await page.getByText(/1 task will be purged in 8 seconds/).waitFor();
-      await elapse(page, 8_000);
-      await page.getByText('No task has failed').waitFor();
-      await fail(tasks, 2, breaks('purple'), breaks('blue'));
-      await button(page, '2 new – show').click();
-      await rows(page).nth(1).waitFor();
+    await button(page, 'Pause list').click();
+    await purgeOnly(page, 'green');
+    await button(page, 'Purge all 1').click();
+    await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
+    await page.getByText(/1 task will be purged in 8 seconds/).waitFor();
+    await elapse(page, 8_000);
+    await page.getByText('No task has failed').waitFor();
+    await fail(tasks, 2, breaks('purple'), breaks('blue'));
+    await button(page, '2 new – show').click();
+    await rows(page).nth(1).waitFor();
 
-      let sent = 0;
-      const held = Promise.withResolvers<void>();
-      await page.route('**/dead-letters/purge', async (route) => {
-        sent += 1;
-        await held.promise;
-        await route.fulfill({ status: 503, json: { error: { code: 'x', message: 'Come back later.' } } });
-      });
-      await purgeOnly(page, 'purple');
-      await elapse(page, 8_000);
-      await page.getByText('Purging', { exact: true }).waitFor();
-      await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
-      expect(await part(page, 'toast-text').textContent()).to.equal('Purging');
-      await purgeOnly(page, 'blue');
-      held.resolve();
-      await page.getByText(/^Not purged: .* 1 task will be purged in 8 seconds/).waitFor();
-      // A page that the browser keeps for its Back button goes on from here.
-      await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
-      await page.getByText('Nothing was purged.').waitFor();
-      await rows(page).nth(1).waitFor();
-      await elapse(page, 8_000);
-      await elapse(page, 6_000);
-      await part(page, 'toast').waitFor({ state: 'hidden' });
-      expect(sent).to.equal(1);
+    let sent = 0;
+    const held = Promise.withResolvers<void>();
+    await page.route('**/dead-letters/purge', async (route) => {
+      sent += 1;
+      await held.promise;
+      await route.fulfill({ status: 503, json: { error: { code: 'x', message: 'Come back later.' } } });
     });
+    await purgeOnly(page, 'purple');
+    await elapse(page, 8_000);
+    await page.getByText('Purging', { exact: true }).waitFor();
+    await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
+    expect(await part(page, 'toast-text').textContent()).to.equal('Purging');
+    await purgeOnly(page, 'blue');
+    held.resolve();
+    await page.getByText(/^Not purged: .* 1 task will be purged in 8 seconds/).waitFor();
+    // A page that the browser keeps for its Back button goes on from here.
+    await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
+    await page.getByText('Nothing was purged.').waitFor();
+    await rows(page).nth(1).waitFor();
+    await elapse(page, 8_000);
+    await elapse(page, 6_000);
+    await part(page, 'toast').waitFor({ state: 'hidden' });
+    expect(sent).to.equal(1);
   });
 
   it('are not the only ones that can be selected: unfinished tasks are cancelled, the selected ones or all that match', async () => {
@@ -282,33 +279,32 @@ describeInBrowser('the failed tasks on the board', () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
       await page.getByText(`${count} tasks will be cancelled in 8 seconds.`).waitFor();
     };
-    await visit(`${tasks}/?state=scheduled`, { prepare: holdTimers }, async (page) => {
-      await page.getByLabel('Select breaks').nth(3).check();
-      await page
-        .getByLabel('Select breaks')
-        .nth(5)
-        .click({ modifiers: ['Shift'] });
-      await partShows(page, 'list-count', '3 selected');
-      await cancel(page, 3);
-      expect(await rows(page).count()).to.equal(3);
-      await button(page, 'Undo').click();
-      await rows(page).nth(5).waitFor();
-      expect(await counts()).to.include({ scheduled: 6, cancelled: 0 });
+    const page = await visit(`${tasks}/?state=scheduled`, { prepare: holdTimers });
+    await page.getByLabel('Select breaks').nth(3).check();
+    await page
+      .getByLabel('Select breaks')
+      .nth(5)
+      .click({ modifiers: ['Shift'] });
+    await partShows(page, 'list-count', '3 selected');
+    await cancel(page, 3);
+    expect(await rows(page).count()).to.equal(3);
+    await button(page, 'Undo').click();
+    await rows(page).nth(5).waitFor();
+    expect(await counts()).to.include({ scheduled: 6, cancelled: 0 });
 
-      await rows(page).nth(3).getByRole('checkbox').check();
-      await rows(page).nth(4).locator('[data-open]').focus();
-      await page.keyboard.press('x');
-      await cancel(page, 2);
-      await elapse(page, 8_000);
-      await page.getByText('Cancelled 2 tasks.').waitFor();
-      expect(await counts()).to.include({ scheduled: 4, cancelled: 2 });
+    await rows(page).nth(3).getByRole('checkbox').check();
+    await rows(page).nth(4).locator('[data-open]').focus();
+    await page.keyboard.press('x');
+    await cancel(page, 2);
+    await elapse(page, 8_000);
+    await page.getByText('Cancelled 2 tasks.').waitFor();
+    expect(await counts()).to.include({ scheduled: 4, cancelled: 2 });
 
-      await page.locator('#find').fill('green');
-      await partShows(page, 'list-count', /^2 tasks$/);
-      await cancel(page, 2);
-      await elapse(page, 8_000);
-      await page.getByText('No scheduled task matches.').waitFor();
-      expect(await counts()).to.include({ scheduled: 2, cancelled: 4 });
-    });
+    await page.locator('#find').fill('green');
+    await partShows(page, 'list-count', /^2 tasks$/);
+    await cancel(page, 2);
+    await elapse(page, 8_000);
+    await page.getByText('No scheduled task matches.').waitFor();
+    expect(await counts()).to.include({ scheduled: 2, cancelled: 4 });
   });
 });

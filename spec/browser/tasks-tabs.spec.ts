@@ -87,11 +87,10 @@ describeInBrowser('tabs of the task board', () => {
       await prepareContext?.(page.context());
       followed.resolve(followStreams(page.context()));
     };
-    await visit(tasks, { ownContext: true, prepare }, async (page) => {
-      const streams = await followed.promise;
-      await streams.heldBy(page);
-      await test(page, streams, tasks);
-    });
+    const page = await visit(tasks, { ownContext: true, prepare });
+    const streams = await followed.promise;
+    await streams.heldBy(page);
+    await test(page, streams, tasks);
   };
 
   it('share one event stream, hand it over when hidden, close it when all are hidden, and continue that of a closed tab without a gap', async () => {
@@ -172,35 +171,34 @@ describeInBrowser('tabs of the task board with TASKS_REQUIRE_TOKEN', () => {
     const { tasks, apiKey } = await startServices({ env: { DATA_DIR, TASKS_REQUIRE_TOKEN: 'true' } });
     const { stdout } = await runCommand('keys', ['create', '--user', 'alice'], { dataDir: DATA_DIR });
     const prepare = (page: Page) => allowSlowness(page.context());
-    await visit(tasks, { ownContext: true, prepare, tolerated: LOST }, async (first) => {
-      const context = first.context();
-      const streams = followStreams(context);
-      const [second, stranger] = [await context.newPage(), await context.newPage()];
-      for (const page of [second, stranger]) await page.goto(tasks);
-      const token = await enterKey(first, apiKey);
-      await streams.heldBy(first);
-      const secondToken = await enterKey(second, apiKey);
-      await enterKey(stranger, stdout.trim());
-      await eventually(streams.holders, (found) => found.length === 2);
-      expect(streams.holders()).to.deep.equal([first, stranger]);
-      const headers = { Authorization: `Bearer ${secondToken}` };
-      const queue = (action: string) =>
-        request(`${tasks}/tasks`, { method: 'POST', headers, body: JSON.stringify({ action }) });
-      await queue('signed-in');
-      for (const page of [first, second, stranger]) await lists(page, 'signed-in');
+    const first = await visit(tasks, { ownContext: true, prepare, tolerated: LOST });
+    const context = first.context();
+    const streams = followStreams(context);
+    const [second, stranger] = [await context.newPage(), await context.newPage()];
+    for (const page of [second, stranger]) await page.goto(tasks);
+    const token = await enterKey(first, apiKey);
+    await streams.heldBy(first);
+    const secondToken = await enterKey(second, apiKey);
+    await enterKey(stranger, stdout.trim());
+    await eventually(streams.holders, (found) => found.length === 2);
+    expect(streams.holders()).to.deep.equal([first, stranger]);
+    const headers = { Authorization: `Bearer ${secondToken}` };
+    const queue = (action: string) =>
+      request(`${tasks}/tasks`, { method: 'POST', headers, body: JSON.stringify({ action }) });
+    await queue('signed-in');
+    for (const page of [first, second, stranger]) await lists(page, 'signed-in');
 
-      const states = await noteStates(second);
-      await request(`${tasks}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } });
-      await first.getByText('Your session has ended.').waitFor();
-      await queue('taken-over');
-      await lists(second, 'taken-over');
-      expect(await states()).to.deep.equal(['live']);
-      expect(streams.holders()).to.have.members([second, stranger]);
+    const states = await noteStates(second);
+    await request(`${tasks}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } });
+    await first.getByText('Your session has ended.').waitFor();
+    await queue('taken-over');
+    await lists(second, 'taken-over');
+    expect(await states()).to.deep.equal(['live']);
+    expect(streams.holders()).to.have.members([second, stranger]);
 
-      // The tab that does not hold a stream notices that its own token is revoked.
-      const thirdToken = await enterKey(first, apiKey);
-      await request(`${tasks}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${thirdToken}` } });
-      await first.getByText('Your session has ended.').waitFor();
-    });
+    // The tab that does not hold a stream notices that its own token is revoked.
+    const thirdToken = await enterKey(first, apiKey);
+    await request(`${tasks}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${thirdToken}` } });
+    await first.getByText('Your session has ended.').waitFor();
   });
 });

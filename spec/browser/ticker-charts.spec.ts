@@ -72,12 +72,11 @@ describeInBrowser('a chart of the ticker client', () => {
       await page.clock.setFixedTime(Date.now());
       await stream.prepare(page, past);
     };
-    await visit(ticker, { prepare }, async (page) => {
-      await signIn(page, apiKey);
-      await page.getByText('Last 1 min', { exact: true }).waitFor();
-      await partShows(page, 'low', '$100.00');
-      await test(page, stream, requested);
-    });
+    const page = await visit(ticker, { prepare });
+    await signIn(page, apiKey);
+    await page.getByText('Last 1 min', { exact: true }).waitFor();
+    await partShows(page, 'low', '$100.00');
+    await test(page, stream, requested);
   };
 
   it('shows the prices of its time span from the history, with an axis in steps of 1, 2 or 5 times a power of ten and a label of the newest price, also while it is low, resized and paused', async () => {

@@ -29,65 +29,63 @@ describeInBrowser('the connection of the ticker client', () => {
     const recordedSeconds = async (): Promise<number[]> =>
       (await request(`${ticker}/prices/history`, { headers })).body.timestamps;
     const recorded = await eventually(recordedSeconds, (seconds) => seconds.length > 3);
-    await visit(network.url, { tolerated: LOST }, async (page) => {
-      const requests: string[] = [];
-      page.on('request', (each) => requests.push(each.url()));
-      await signIn(page, apiKey);
-      const second = async (key: string) => {
-        await slider(page).press(key);
-        return Number(await slider(page).getAttribute('aria-valuenow'));
-      };
-      await until(async () => (await second('Home')) === recorded[0]);
-      await slider(page).press('Escape');
-      network.cut();
-      await partShows(page, 'connection-text', /^Reconnecting in \d+ s$/);
-      const lostAt = (await recordedSeconds()).at(-1) ?? 0;
-      await eventually(recordedSeconds, (seconds) => (seconds.at(-1) ?? 0) > lostAt + 3);
-      network.mend();
-      await reaches(page, 'live');
-      // Each step to the left reaches the second before, so there is no gap.
-      await eventually(
-        async () => {
-          const seconds = [await second('End')];
-          while ((seconds.at(-1) ?? 0) > lostAt) seconds.push(await second('ArrowLeft'));
-          return seconds;
-        },
-        (seconds) => seconds.every((each, index) => index === 0 || (seconds[index - 1] ?? 0) - each === 1),
-      );
-      expect(requests.filter((url) => url.includes('/prices/history'))).to.have.length(1);
+    const page = await visit(network.url, { tolerated: LOST });
+    const requests: string[] = [];
+    page.on('request', (each) => requests.push(each.url()));
+    await signIn(page, apiKey);
+    const second = async (key: string) => {
+      await slider(page).press(key);
+      return Number(await slider(page).getAttribute('aria-valuenow'));
+    };
+    await until(async () => (await second('Home')) === recorded[0]);
+    await slider(page).press('Escape');
+    network.cut();
+    await partShows(page, 'connection-text', /^Reconnecting in \d+ s$/);
+    const lostAt = (await recordedSeconds()).at(-1) ?? 0;
+    await eventually(recordedSeconds, (seconds) => (seconds.at(-1) ?? 0) > lostAt + 3);
+    network.mend();
+    await reaches(page, 'live');
+    // Each step to the left reaches the second before, so there is no gap.
+    await eventually(
+      async () => {
+        const seconds = [await second('End')];
+        while ((seconds.at(-1) ?? 0) > lostAt) seconds.push(await second('ArrowLeft'));
+        return seconds;
+      },
+      (seconds) => seconds.every((each, index) => index === 0 || (seconds[index - 1] ?? 0) - each === 1),
+    );
+    expect(requests.filter((url) => url.includes('/prices/history'))).to.have.length(1);
 
-      await page.evaluate(LONG_RECONNECT);
-      for (const bringAbout of Object.values(causes)) {
-        network.cut();
-        await reaches(page, 'reconnecting');
-        network.mend();
-        await bringAbout(page);
-        await reaches(page, 'live');
-      }
-    });
+    await page.evaluate(LONG_RECONNECT);
+    for (const bringAbout of Object.values(causes)) {
+      network.cut();
+      await reaches(page, 'reconnecting');
+      network.mend();
+      await bringAbout(page);
+      await reaches(page, 'live');
+    }
   });
 
   it('asks for the key again when its token is unknown after a restart of the service, and keeps the charts of the symbols that the service still has', async () => {
     const DATA_DIR = await temporaryFolder();
     const first = await startServices({ env: { DATA_DIR } });
     const TICKER_PORT = new URL(first.ticker).port;
-    await visit(first.ticker, { tolerated: LOST }, async (page) => {
-      await signIn(page, first.apiKey);
-      const before = await edge(page);
-      first.child.kill('SIGKILL');
-      await reaches(page, 'reconnecting');
-      const TICKER_SYMBOLS = 'BTC-USD:42000,ETH-USD:2500,NEW-USD:1';
-      await startServices({ env: { DATA_DIR, TICKER_PORT, TICKER_SYMBOLS } });
-      // Tokens are in memory and died with the process, so the page asks for the key again.
-      await page.getByText('Your session has ended').waitFor();
-      expect(await page.locator('.price-card').count()).to.equal(3);
-      await signIn(page, first.apiKey);
-      await page.locator('.price-card', { hasText: 'NEW-USD' }).waitFor();
-      expect(await page.locator('.price-card').count(), 'without SOL-USD').to.equal(3);
-      await until(async () => (await edge(page)) > before);
-      await slider(page).press('Home');
-      expect(Number(await slider(page).getAttribute('aria-valuenow'))).to.be.at.most(before);
-    });
+    const page = await visit(first.ticker, { tolerated: LOST });
+    await signIn(page, first.apiKey);
+    const before = await edge(page);
+    first.child.kill('SIGKILL');
+    await reaches(page, 'reconnecting');
+    const TICKER_SYMBOLS = 'BTC-USD:42000,ETH-USD:2500,NEW-USD:1';
+    await startServices({ env: { DATA_DIR, TICKER_PORT, TICKER_SYMBOLS } });
+    // Tokens are in memory and died with the process, so the page asks for the key again.
+    await page.getByText('Your session has ended').waitFor();
+    expect(await page.locator('.price-card').count()).to.equal(3);
+    await signIn(page, first.apiKey);
+    await page.locator('.price-card', { hasText: 'NEW-USD' }).waitFor();
+    expect(await page.locator('.price-card').count(), 'without SOL-USD').to.equal(3);
+    await until(async () => (await edge(page)) > before);
+    await slider(page).press('Home');
+    expect(Number(await slider(page).getAttribute('aria-valuenow'))).to.be.at.most(before);
   });
 
   it('starts without a history, takes prices for stale after three intervals, also if the clock was set back, and moves its charts on until the user signs out', async () => {
@@ -98,37 +96,36 @@ describeInBrowser('the connection of the ticker client', () => {
       await page.clock.install({ time: START * 1000 });
       await stream.prepare(page);
     };
-    await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
-      await signIn(page, apiKey);
-      const tick = async () => {
-        await page.clock.runFor(INTERVAL_MS);
-        now += INTERVAL_MS / 1000;
-        stream.send(now, 100 + (now % 7));
-        await reaches(page, 'live');
-      };
-      for (let count = 0; count < 3; count++) await tick();
-      const states = await noteStates(page);
-      await tick();
-      await page.clock.runFor(2.5 * INTERVAL_MS);
-      expect(await states()).to.deep.equal(['live']);
+    const page = await visit(ticker, { prepare, ownContext: true, tolerated: LOST });
+    await signIn(page, apiKey);
+    const tick = async () => {
       await page.clock.runFor(INTERVAL_MS);
-      await reaches(page, 'stale');
-      await page.clock.runFor(10_000);
-      await until(async () => (await edge(page)) >= now + 10);
-      await slider(page).press('End');
-      expect(await slider(page).getAttribute('aria-valuenow'), 'the newest point').to.equal(`${now}`);
+      now += INTERVAL_MS / 1000;
+      stream.send(now, 100 + (now % 7));
+      await reaches(page, 'live');
+    };
+    for (let count = 0; count < 3; count++) await tick();
+    const states = await noteStates(page);
+    await tick();
+    await page.clock.runFor(2.5 * INTERVAL_MS);
+    expect(await states()).to.deep.equal(['live']);
+    await page.clock.runFor(INTERVAL_MS);
+    await reaches(page, 'stale');
+    await page.clock.runFor(10_000);
+    await until(async () => (await edge(page)) >= now + 10);
+    await slider(page).press('End');
+    expect(await slider(page).getAttribute('aria-valuenow'), 'the newest point').to.equal(`${now}`);
 
-      await tick();
-      await page.clock.setSystemTime((START - 3_600) * 1000);
-      await page.clock.runFor(4 * INTERVAL_MS);
-      await reaches(page, 'stale');
-      expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for \d+ s$/);
-      await tick();
-      await page.getByRole('button', { name: 'Sign out' }).click();
-      await reaches(page, 'signed-out');
-      const last = await edge(page);
-      await page.clock.runFor(10_000);
-      expect(await edge(page)).to.equal(last);
-    });
+    await tick();
+    await page.clock.setSystemTime((START - 3_600) * 1000);
+    await page.clock.runFor(4 * INTERVAL_MS);
+    await reaches(page, 'stale');
+    expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for \d+ s$/);
+    await tick();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await reaches(page, 'signed-out');
+    const last = await edge(page);
+    await page.clock.runFor(10_000);
+    expect(await edge(page)).to.equal(last);
   });
 });
