@@ -194,9 +194,10 @@ export async function signIn(page: Page, apiKey: string): Promise<string> {
   return token;
 }
 
-/** Waits until `read` returns a value other than `before`, and returns the new value. */
-export function changes(read: () => Promise<string | null>, before: string | null): Promise<string | null> {
-  return eventually(read, (now) => now !== before);
+/** Waits until `read` returns a value other than `before`, which is the value of now by default. Returns the new value. */
+export async function changes(read: () => Promise<string | null>, before?: string | null): Promise<string | null> {
+  const old = before === undefined ? await read() : before;
+  return eventually(read, (now) => now !== old);
 }
 
 /** Notes every state of the connection indicator from now on. Returns a function that returns the states. */

@@ -7,7 +7,7 @@ import { severable } from '../support/severable.ts';
 import { eventually } from '../support/until.ts';
 import { LOST, part, partShows, reaches, signIn, visit } from './chromium.ts';
 import { startWithHandlers, untilFailed } from './task-rows.ts';
-import { STALE_AFTER_MS, waitLongToReconnect } from './ticker-page.ts';
+import { LONG_RECONNECT, STALE_AFTER_MS } from './ticker-page.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -65,7 +65,7 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
     const network = await severable(ticker);
     const prepare = async (page: Page) => {
       await page.clock.install();
-      await waitLongToReconnect(page);
+      await page.addInitScript(LONG_RECONNECT);
       // States an interval of a second, so that prices become stale before the missing pong ends the connection.
       await page.routeWebSocket('**/ws/ticker', (route) => {
         const server = route.connectToServer();

@@ -5,8 +5,7 @@ import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
 import { describeInBrowser, part, partShows, reaches, signIn, visit } from './chromium.ts';
-import { imitateStream } from './imitated-stream.ts';
-import { shown } from './ticker-page.ts';
+import { imitateStream, START, shown } from './ticker-page.ts';
 
 /** Text that a page has drawn on a canvas, and where its canvas is. */
 interface DrawnText {
@@ -41,7 +40,6 @@ async function drawnTexts(page: Page, symbol = 'BTC-USD'): Promise<DrawnText[]> 
   return all.filter((each) => each.symbol === symbol && each.text !== '');
 }
 
-const START = 1_800_000_000;
 /** A minute of prices that go up and down by a few cents. */
 const TICKS = Array.from({ length: 60 }, (_, index) => [START - 60 + index, 100 + ((index * 7) % 10) / 100] as const);
 

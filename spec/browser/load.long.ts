@@ -2,13 +2,26 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { post, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
-import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { describeInBrowser, part, partShows, reaches, signIn, visit } from './chromium.ts';
+import { imitateStream, START } from './ticker-page.ts';
 
+const HALF_HOUR = 30 * 60;
 /** Number of tasks in the burst, and how many are queued each second. */
 const TASKS = 1_500;
 const TASKS_PER_SECOND = 500;
 /** Maximum number of characters of the curl preview. */
 const MAX_PREVIEW = 21_000;
+
+/** Counts the page's DOM nodes, listeners and heap bytes after a garbage collection. */
+async function pageResources(page: Page): Promise<{ nodes: number; listeners: number; heap: number }> {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Performance.enable');
+  await devtools.send('HeapProfiler.collectGarbage');
+  const { metrics } = await devtools.send('Performance.getMetrics');
+  await devtools.detach();
+  const metric = (name: string) => metrics.find((each) => each.name === name)?.value ?? Number.NaN;
+  return { nodes: metric('Nodes'), listeners: metric('JSEventListeners'), heap: metric('JSHeapUsedSize') };
+}
 
 /** Counts the changes of the list from now on. */
 const countRenderings = (page: Page) =>
@@ -30,6 +43,32 @@ async function queueMany(tasks: string): Promise<void> {
     sent = due;
   }
 }
+
+describeInBrowser('the ticker client over an hour', () => {
+  it('holds no more after an hour of ticks than after the first half of it', async () => {
+    const { ticker, apiKey } = await startServices();
+    const stream = imitateStream();
+    const page = await visit(ticker, { prepare: (page) => stream.prepare(page, []) });
+    await signIn(page, apiKey);
+    const ticksUntil = async (from: number, to: number) => {
+      for (let second = from; second <= to; second++) {
+        stream.send(START + second, 100 + (second % 97) / 100);
+        if (second % 20 === 0) await page.evaluate(() => new Promise(requestAnimationFrame));
+      }
+      // Later if the page has had no tick for a second.
+      await page.waitForFunction(
+        (end) => Number(document.querySelector('[role=slider]')?.getAttribute('aria-valuemax')) >= end,
+        START + to,
+      );
+      return pageResources(page);
+    };
+    const half = await ticksUntil(1, HALF_HOUR);
+    const hour = await ticksUntil(HALF_HOUR + 1, 2 * HALF_HOUR);
+    expect(hour.nodes).to.be.at.most(half.nodes + 5);
+    expect(hour.listeners).to.be.at.most(half.listeners);
+    expect(hour.heap).to.be.at.most(half.heap * 1.1);
+  });
+});
 
 describeInBrowser('the task board under load', () => {
   it('renders at most ten times a second, takes input, requests few listings, and shows only the start of a curl command of a megabyte', async () => {
