@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { onceForSuite } from '../support/cleanup.ts';
-import { request } from '../support/program.ts';
+import { post, request } from '../support/program.ts';
 import { describeInBrowser, part, partShows, visit } from './chromium.ts';
-import { startWithHandlers } from './task-rows.ts';
+import { fill, partsShow, rows, startWithHandlers, tab } from './task-rows.ts';
 
 const HANDLERS = `
 export default { report: { limits: { concurrency: 2 }, handler: () => 'reported' } };
@@ -12,9 +12,58 @@ export const schedules = { nightly: { cron: '0 3 * * *', action: 'report' } };
 describeInBrowser('schedules and limits on the board', () => {
   const services = onceForSuite(() => {
     const callbacks = { CALLBACK_HOSTS: 'example.org', CALLBACK_SECRET: `whsec_${'A'.repeat(32)}` };
-    return startWithHandlers(HANDLERS, callbacks);
+    return startWithHandlers(HANDLERS, { ...callbacks, TASK_UNKNOWN_ACTIONS: 'process' });
   });
   const find = async (path: string) => (await request(`${services().tasks}${path}`)).body;
+
+  it('decide when tasks start: scheduled ones are listed by the time when they are due and run now on request, and limited ones are listed with what they wait for', async () => {
+    const { tasks } = services();
+    const schedule = (action: string, delay: number) => post(`${tasks}/tasks`, { action, delay, priority: 1 });
+    await schedule('next week', 604_800);
+    await schedule('next hour', 3_600);
+    const page = await visit(`${tasks}/?state=scheduled`);
+    await rows(page).nth(1).waitFor();
+    expect(await rows(page).first().locator('[data-part="time"]').textContent()).to.match(/^in (59|60) min/);
+    await partsShow(page, { 'count-scheduled': '2' });
+    await schedule('tomorrow', 86_400);
+    await rows(page).nth(2).waitFor();
+    const names = await rows(page).locator('.task-name').allTextContents();
+    expect(names).to.deep.equal(['next hour', 'tomorrow', 'next week']);
+
+    await rows(page).first().locator('.task-name').click();
+    const inspector = page.getByRole('dialog');
+    await inspector.getByText('Due, priority 1').waitFor();
+    await inspector.getByRole('button', { name: 'Run now' }).click();
+    await partShows(page, 'inspector-state', 'completed');
+    expect(await inspector.getByRole('button', { name: 'Run now' }).isVisible()).to.equal(false);
+    await partsShow(page, { 'count-scheduled': '2' });
+
+    await page.keyboard.press('Escape');
+    const limits = await fetch(`${tasks}/limits/sum`, {
+      method: 'PUT',
+      body: JSON.stringify({ rate: { count: 1, seconds: 86_400 }, per_key: { concurrency: 1 } }),
+    });
+    expect(limits.status).to.equal(200);
+    for (const priority of [3, 3, 1]) {
+      await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] }, limit_key: 'acme', priority });
+    }
+    await tab(page, 'Limited').click();
+    await rows(page).nth(1).waitFor();
+    await partsShow(page, { 'count-limited': '2', 'count-queued': '0' });
+    for (const reason of [/sum: next start .*\d\d:\d\d:\d\d/, 'acme: 0 of 1 running, the rest reserved'])
+      await rows(page).filter({ hasText: reason }).waitFor();
+    await rows(page).filter({ hasText: 'priority 1' }).locator('.task-name').click();
+    await inspector.getByText(/^Waiting for the limit of (acme|sum): /).waitFor();
+    await partShows(page, 'inspector-state', 'limited');
+    expect(await part(page, 'facts').locator('dd').allTextContents()).to.deep.equal(['1', 'acme']);
+    await page.mouse.move(0, 0);
+    await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] } });
+    await rows(page).nth(2).waitFor();
+    expect((await fetch(`${tasks}/limits/sum`, { method: 'DELETE' })).status).to.equal(204);
+    await partShows(page, 'inspector-state', 'completed');
+    await page.keyboard.press('Escape');
+    await page.getByText('No task waits for a limit.').waitFor();
+  });
 
   it('are made, paused, run, edited and deleted, with errors at their fields; those of the handlers module are edited there; a task leads to its schedule', async () => {
     const page = await visit(services().tasks, { tolerated: /status of 40/ });
@@ -22,23 +71,22 @@ describeInBrowser('schedules and limits on the board', () => {
     await page.waitForURL(/\?view=schedules$/);
     await page.getByRole('button', { name: 'New schedule' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog.getByText('Enter a name.').waitFor();
-    await dialog.getByLabel('Name').fill('weekly');
-    await dialog.getByLabel('Cron expression').fill('61 3 * * MON');
-    await dialog.getByLabel('Time zone').fill('Europe/Berlin');
-    await dialog.getByLabel('Action').fill('report');
-    await dialog.getByLabel('Data').fill('{');
-    await page.keyboard.press('Tab');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog.locator('.field', { hasText: 'Data' }).locator('.field-error', { hasText: 'JSON' }).waitFor();
-    await dialog.getByLabel('Data').fill('{"kind": "weekly"}');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog.locator('.field', { hasText: 'Cron' }).locator('.field-error', { hasText: 'minute: 61' }).waitFor();
+    const save = async (fields: Record<string, string>) => {
+      await fill(dialog, fields);
+      await dialog.getByRole('button', { name: 'Save' }).click();
+    };
+    const isRefused = (field: string, message: string) =>
+      dialog.locator('.field', { hasText: field }).locator('.field-error', { hasText: message }).waitFor();
+    await save({});
+    await isRefused('Name', 'Enter a name.');
+    const cron = { 'Cron expression': '61 3 * * MON', 'Time zone': 'Europe/Berlin' };
+    await save({ Name: 'weekly', ...cron, Action: 'report', Data: '{' });
+    await isRefused('Data', 'JSON');
+    await save({ Data: '{"kind": "weekly"}' });
+    await isRefused('Cron', 'minute: 61');
     expect(await dialog.getByLabel('Cron expression').getAttribute('aria-invalid')).to.equal('true');
-    await dialog.getByLabel('Cron expression').fill('0 3 * * MON');
     await dialog.getByLabel('Priority').selectOption('1');
-    await dialog.getByLabel('Callback URL').fill('https://example.org/done');
+    await fill(dialog, { 'Cron expression': '0 3 * * MON', 'Callback URL': 'https://example.org/done' });
     await page.keyboard.press('Enter');
     const row = page.locator('.setting[data-name="weekly"]');
     await row.waitFor();
@@ -50,18 +98,16 @@ describeInBrowser('schedules and limits on the board', () => {
     await row.getByText('Paused', { exact: true }).waitFor();
     expect(await find('/schedules/weekly')).to.include({ paused: true, priority: 1 });
     await row.getByRole('button', { name: 'Run now' }).click();
-    const status = part(page, 'settings-status').first();
-    await status.getByRole('link').click();
+    await part(page, 'settings-status').first().getByRole('link').click();
     const inspector = page.getByRole('dialog', { name: 'report' });
     await partShows(page, 'inspector-state', 'completed');
     await inspector.getByRole('button', { name: 'Close the task' }).click();
 
     await row.getByRole('button', { name: 'Edit' }).click();
     expect(await dialog.getByLabel('Name').isEditable()).to.equal(false);
-    await dialog.getByLabel('Limit key').fill('acme');
     await dialog.getByLabel('Missed times').selectOption('all');
     await dialog.getByLabel('While a task is unfinished').selectOption('skip');
-    await dialog.getByRole('button', { name: 'Save' }).click();
+    await save({ 'Limit key': 'acme' });
     const settings = 'priority 1, key acme, all missed times run, skips a time while a task is unfinished';
     await row.getByText(settings).waitFor();
     expect(await find('/schedules/weekly')).to.include({ callback_url: 'https://example.org/done' });
@@ -97,25 +143,15 @@ describeInBrowser('schedules and limits on the board', () => {
     await page.waitForURL(`${tasks}/?view=limits`);
     const limits = page.locator('.setting[data-name="sum"]');
     await page.getByRole('button', { name: 'New limits' }).click();
-    await dialog.getByLabel('Action').fill('sum');
-    await dialog.getByRole('button', { name: 'Save' }).click();
+    await save({ Action: 'sum' });
     await part(page, 'edit-error').getByText('needs concurrency').waitFor();
-    await dialog.getByLabel('Starts', { exact: true }).fill('0');
-    await dialog.getByLabel('Period in seconds').fill('60');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog.locator('.field', { hasText: 'Starts' }).getByText('must be a whole number').waitFor();
-    await dialog.getByLabel('Starts', { exact: true }).fill('100');
-    await dialog.getByLabel('Tasks of each key at once').fill('5');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await limits.getByText('100 in 60 s').waitFor();
-    await limits.getByText('5 at once per key').waitFor();
+    await save({ Starts: '0', 'Period in seconds': '60' });
+    await isRefused('Starts', 'must be a whole number');
+    await save({ Starts: '100', 'Tasks of each key at once': '5' });
+    for (const text of ['100 in 60 s', '5 at once per key']) await limits.getByText(text).waitFor();
     await limits.getByRole('button', { name: 'Edit' }).click();
-    await dialog.getByLabel('Starts', { exact: true }).fill('');
-    await dialog.getByLabel('Period in seconds').fill('');
-    await dialog.getByLabel('Tasks at once').fill('2000');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await limits.getByText('0 of 2,000 running').waitFor();
-    await limits.getByText('2,000 at once').waitFor();
+    await save({ Starts: '', 'Period in seconds': '', 'Tasks at once': '2000' });
+    for (const text of ['0 of 2,000 running', '2,000 at once']) await limits.getByText(text).waitFor();
     await limits.getByRole('button', { name: 'Delete' }).click();
     await dialog.getByRole('button', { name: 'Delete' }).click();
     await limits.waitFor({ state: 'detached' });
