@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import type { Locator, Page } from 'playwright-core';
-import { request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { startServices, untilAnswer } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { partShows } from './chromium.ts';
 
@@ -36,7 +35,7 @@ export async function partsShow(page: Page, texts: Record<string, string>): Prom
 
 /** Returns the texts of elements, with every white space as one space. */
 export const texts = async (elements: Locator): Promise<string[]> =>
-  (await elements.allTextContents()).map((text) => text.replace(/\s+/g, ' ').trim());
+  (await elements.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
 
 /** Returns the arguments that a command passes to curl, which may not be installed. */
 export function curlArguments(command: string): string[] {
@@ -60,12 +59,6 @@ export const queueButton = (page: Page): Locator => page.getByRole('button', { n
 export const actionChoice = (page: Page): Locator =>
   page.getByLabel('Action', { exact: true }).and(page.locator('select'));
 
-export const failures = async (tasks: string): Promise<number> =>
-  ((await request(`${tasks}/queue`)).body as { dead: number }).dead;
-
 /** Waits until `count` tasks have failed. */
-export const untilFailed = (tasks: string, count: number): Promise<number> =>
-  eventually(
-    () => failures(tasks),
-    (failed) => failed === count,
-  );
+export const untilFailed = (tasks: string, count: number) =>
+  untilAnswer(`${tasks}/queue`, ({ body }) => body.dead === count);

@@ -1,12 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
-import { post, request } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { post, request, untilAnswer } from '../support/program.ts';
 import { describeInBrowser, part, partShows, visit } from './chromium.ts';
-import { failures, queueButton, rows, startWithHandlers, untilFailed, untilRows } from './task-rows.ts';
+import { queueButton, rows, startWithHandlers, texts, untilFailed, untilRows } from './task-rows.ts';
 
 /** Time to undo a redrive, purge or cancellation, and time for which its result is shown, in milliseconds. */
 type HeldDelay = 8_000 | 6_000;
@@ -14,19 +13,20 @@ type HeldDelay = 8_000 | 6_000;
 /** Holds back the page's timers of an undo, until {@link elapse} runs them. Call it before the page loads. */
 const holdTimers = (page: Page) =>
   page.addInitScript(() => {
-    const held = new Map<number, { callback(): void; delay: number }>();
+    // A held timer has its negative delay as its id.
+    const held = new Map<number, () => void>();
     const { setTimeout: start, clearTimeout: stop } = window;
-    let id = 0;
     Object.assign(window, {
       setTimeout(callback: () => void, delay: number) {
         if (delay !== 8_000 && delay !== 6_000) return start(callback, delay);
-        id -= 1;
-        held.set(id, { callback, delay });
-        return id;
+        held.set(-delay, callback);
+        return -delay;
       },
       clearTimeout: (timer: number) => held.delete(timer) || stop(timer),
-      elapse(wanted: number) {
-        for (const [timer, { callback, delay }] of held) if (delay === wanted && held.delete(timer)) callback();
+      elapse(delay: number) {
+        const callback = held.get(-delay);
+        held.delete(-delay);
+        callback?.();
       },
     });
   });
@@ -44,10 +44,11 @@ export default {
   tires() { throw new RetryAfter(1, 'try again'); },
 };`;
 
-const reasons = (page: Page) => page.locator('.reason');
+const reasons = (page: Page, hasText: string | RegExp = '') => page.locator('.reason').filter({ hasText });
+const row = (page: Page, hasText: string | RegExp) => rows(page).filter({ hasText });
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
-const texts = async (page: Page, selector: string) =>
-  (await page.locator(selector).allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
+
+const counts = async (tasks: string) => (await request(`${tasks}/queue`)).body;
 
 /** Queues tasks and waits until `count` have failed. */
 async function fail(tasks: string, count: number, ...submissions: object[]): Promise<void> {
@@ -55,12 +56,20 @@ async function fail(tasks: string, count: number, ...submissions: object[]): Pro
   await untilFailed(tasks, count);
 }
 
-/** Confirms a purge of the listed tasks with a reason, and waits for the countdown. */
+/** Confirms the question that follows a press of a button, and waits for the countdown. */
+async function confirm(page: Page, pressed: Locator, question: string, countdown: string): Promise<void> {
+  await pressed.click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText(question).waitFor();
+  const [name = ''] = question.split(' ');
+  await dialog.getByRole('button', { name }).click();
+  await page.getByText(countdown).waitFor();
+}
+
+/** Confirms a purge of the listed tasks with a reason. */
 async function purgeOnly(page: Page, reason: string): Promise<void> {
-  await rows(page).filter({ hasText: reason }).getByRole('checkbox').check();
-  await button(page, 'Purge').click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
-  await page.getByText('1 task will be purged in 8 seconds.').waitFor();
+  await row(page, reason).getByRole('checkbox').check();
+  await confirm(page, button(page, 'Purge'), 'Purge 1 task?', '1 task will be purged in 8 seconds.');
   // The list stands still under the pointer.
   await page.mouse.move(0, 0);
 }
@@ -77,12 +86,11 @@ describeInBrowser('the failed tasks on the board', () => {
 
   it('are grouped by cause, selected until another cause is chosen, and redriven at once unless one is permanent or they are more than ten, which asks first and can be undone', async () => {
     const { tasks } = services();
-    const needs = { action: 'needs', data: { file: '/missing' } };
-    const others = [breaks('green'), breaks('green'), breaks('the file is missing'), needs];
-    await fail(tasks, 15, ...others, ...Array(11).fill({ action: 'tires' }));
+    const missing = [breaks('the file is missing'), { action: 'needs', data: { file: '/missing' } }];
+    await fail(tasks, 15, breaks('green'), breaks('green'), ...missing, ...Array(11).fill({ action: 'tires' }));
     const page = await visit(`${tasks}/?state=failed`, { prepare: holdTimers });
     await reasons(page).first().waitFor();
-    expect((await texts(page, '.reason')).sort()).to.deep.equal([
+    expect((await texts(reasons(page))).sort()).to.deep.equal([
       '1 the file is missing breaks permanent',
       '1 the file is missing needs permanent',
       '11 try again tires',
@@ -92,9 +100,7 @@ describeInBrowser('the failed tasks on the board', () => {
     await untilRows(page, 15);
     expect(await page.locator('.reason[tabindex="0"]').count()).to.equal(1);
     await page.locator('.reason[tabindex="0"]').focus();
-    await page.keyboard.press('ArrowDown');
-    await page.keyboard.press('ArrowDown');
-    await page.keyboard.press('Enter');
+    for (const key of ['ArrowDown', 'ArrowDown', 'Enter']) await page.keyboard.press(key);
     await untilRows(page, 2);
     expect(new URL(page.url()).searchParams.get('cause')).to.equal('green');
     await page.getByLabel('Select breaks').first().check();
@@ -107,38 +113,28 @@ describeInBrowser('the failed tasks on the board', () => {
     await page.keyboard.press('Escape');
 
     // Two causes differ only by their actions.
-    await reasons(page)
-      .filter({ hasText: /missing\s*breaks/ })
-      .click();
+    await reasons(page, /missing\s*breaks/).click();
     await page.getByLabel('Select breaks').check();
     await partShows(page, 'list-count', '1 selected');
-    await reasons(page)
-      .filter({ hasText: /missing\s*needs/ })
-      .click();
+    await reasons(page, /missing\s*needs/).click();
     await partShows(page, 'list-count', /^1 task$/);
 
-    await reasons(page).filter({ hasText: 'try again' }).click();
-    await rows(page)
-      .filter({ hasText: /try again\s*5/ })
+    await reasons(page, 'try again').click();
+    await row(page, /try again\s*5/)
       .nth(10)
       .waitFor();
     await page.getByLabel('Select all shown tasks').check();
-    await button(page, 'Redrive').click();
-    await page.getByRole('dialog').getByText('Redrive 11 tasks?').waitFor();
-    await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
-    await page.getByText('11 tasks will be redriven in 8 seconds.').waitFor();
+    await confirm(page, button(page, 'Redrive'), 'Redrive 11 tasks?', '11 tasks will be redriven in 8 seconds.');
     expect(await rows(page).count()).to.equal(0);
     await button(page, 'Undo').click();
     await page.getByText('Undone. Nothing was redriven.').waitFor();
     await untilRows(page, 11);
-    expect(await failures(tasks)).to.equal(15);
+    expect(await counts(tasks)).to.include({ dead: 15 });
     await rows(page).first().getByRole('button', { name: 'Redrive' }).click();
     await page.getByText('Redrove 1 task.').waitFor();
     await page.mouse.move(0, 0);
     await fail(tasks, 16, { action: 'tires' });
-    await reasons(page)
-      .filter({ hasText: /12\s+try again/ })
-      .waitFor();
+    await reasons(page, /12\s+try again/).waitFor();
     await untilRows(page, 12);
   });
 
@@ -148,7 +144,7 @@ describeInBrowser('the failed tasks on the board', () => {
     await fail(tasks, 103, ...Array(102).fill({ action: 'needs', data: { file } }), breaks('green'));
     await writeFile(file, '');
     const page = await visit(`${tasks}/?state=failed`, { prepare: holdTimers });
-    await reasons(page).filter({ hasText: 'missing' }).click();
+    await reasons(page, 'missing').click();
     await untilRows(page, 100);
     await page.getByLabel('Select all shown tasks').check();
     await button(page, 'Select all 102').click();
@@ -159,7 +155,7 @@ describeInBrowser('the failed tasks on the board', () => {
     await partShows(page, 'list-count', '100 of 102 tasks');
 
     await page.goto(`${tasks}/?state=failed`);
-    await reasons(page).filter({ hasText: 'missing' }).click();
+    await reasons(page, 'missing').click();
     const counted = page.waitForRequest(/dead-letters\/reasons\?.*since=\d/);
     await page.getByLabel('10m').check();
     await counted;
@@ -168,7 +164,7 @@ describeInBrowser('the failed tasks on the board', () => {
     await page.getByLabel('Pace').selectOption('100 a second');
     await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
     await page.getByText('102 tasks will be redriven in 8 seconds.').waitFor();
-    expect(await failures(tasks)).to.equal(103);
+    expect(await counts(tasks)).to.include({ dead: 103 });
     const sent = page.waitForRequest('**/dead-letters/redrive');
     await elapse(page, 8_000);
     const { since, ...filter } = (await sent).postDataJSON();
@@ -176,13 +172,10 @@ describeInBrowser('the failed tasks on the board', () => {
     expect(since).to.be.closeTo(Date.now() / 1000 - 600, 120);
     await page.getByText('Redrove 102 tasks.').waitFor();
     // Until all have run, because their file is deleted at the end of the test.
-    await eventually(
-      async () => (await request(`${tasks}/queue`)).body as { completed: number },
-      ({ completed }) => completed === 102,
-    );
+    await untilAnswer(`${tasks}/queue`, ({ body }) => body.completed === 102);
     await page.getByText('No failed task matches.').waitFor();
     await button(page, 'Show all').click();
-    await rows(page).filter({ hasText: 'green' }).waitFor();
+    await row(page, 'green').waitFor();
   });
 
   it('have an empty state with a task that fails, can be edited and queued again, and are purged after a confirmation unless that is undone or the user leaves the page', async () => {
@@ -192,9 +185,7 @@ describeInBrowser('the failed tasks on the board', () => {
     const curl = await part(page, 'empty-curl').textContent();
     expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
     await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
-    await rows(page)
-      .filter({ hasText: /sum.*permanent/s })
-      .waitFor();
+    await row(page, /sum.*permanent/s).waitFor();
 
     await fail(tasks, 2, breaks('x'.repeat(300)));
     await page.getByRole('button', { name: 'Edit and resubmit breaks' }).click();
@@ -203,9 +194,9 @@ describeInBrowser('the failed tasks on the board', () => {
     expect(await page.locator('#choice').inputValue()).to.equal('breaks');
     await page.locator('#json').fill('{"reason": "green"}');
     await queueButton(page).click();
-    await rows(page).filter({ hasText: 'green' }).waitFor();
+    await row(page, 'green').waitFor();
 
-    await rows(page).filter({ hasText: 'green' }).getByRole('checkbox').check();
+    await row(page, 'green').getByRole('checkbox').check();
     await button(page, 'Purge').click();
     await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
     await button(page, 'Keep').click();
@@ -216,13 +207,13 @@ describeInBrowser('the failed tasks on the board', () => {
     expect(await rows(page).count()).to.equal(2);
     await button(page, 'Undo').click();
     await rows(page).nth(2).waitFor();
-    expect(await failures(tasks)).to.equal(3);
+    expect(await counts(tasks)).to.include({ dead: 3 });
 
     await purgeOnly(page, 'xxx');
     await elapse(page, 8_000);
     await page.getByText('Purged 1 task.').waitFor();
-    expect(await failures(tasks)).to.equal(2);
-    expect(await texts(page, '.task-row .task-name')).to.deep.equal(['breaks', 'sum']);
+    expect(await counts(tasks)).to.include({ dead: 2 });
+    expect(await texts(rows(page).locator('.task-name'))).to.deep.equal(['breaks', 'sum']);
 
     // The time for which the result is shown ends during the next purge.
     await purgeOnly(page, 'green');
@@ -232,10 +223,7 @@ describeInBrowser('the failed tasks on the board', () => {
 
     await button(page, 'Pause list').click();
     await purgeOnly(page, 'green');
-    await button(page, 'Purge all 1').click();
-    await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
-    await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
-    await page.getByText(/1 task will be purged in 8 seconds/).waitFor();
+    await confirm(page, button(page, 'Purge all 1'), 'Purge 1 task?', '1 task will be purged in 8 seconds');
     await elapse(page, 8_000);
     await page.getByText('No task has failed').waitFor();
     await fail(tasks, 2, breaks('purple'), breaks('blue'));
@@ -272,25 +260,20 @@ describeInBrowser('the failed tasks on the board', () => {
     const reasons = ['blue', 'green', 'green', 'red', 'red', 'red'];
     const scheduled = reasons.map((reason, index) => ({ ...breaks(reason), delay: 3600 + index }));
     await post(`${tasks}/tasks/batch`, { tasks: scheduled });
-    const counts = async () => (await request(`${tasks}/queue`)).body;
-    const cancel = async (page: Page, count: number) => {
-      await part(page, 'cancel-all').click();
-      await page.getByText(`Cancel ${count} tasks?`).waitFor();
-      await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
-      await page.getByText(`${count} tasks will be cancelled in 8 seconds.`).waitFor();
+    const cancel = (page: Page, count: number) => {
+      const countdown = `${count} tasks will be cancelled in 8 seconds.`;
+      return confirm(page, part(page, 'cancel-all'), `Cancel ${count} tasks?`, countdown);
     };
     const page = await visit(`${tasks}/?state=scheduled`, { prepare: holdTimers });
     await page.getByLabel('Select breaks').nth(3).check();
-    await page
-      .getByLabel('Select breaks')
-      .nth(5)
-      .click({ modifiers: ['Shift'] });
+    const sixth = page.getByLabel('Select breaks').nth(5);
+    await sixth.click({ modifiers: ['Shift'] });
     await partShows(page, 'list-count', '3 selected');
     await cancel(page, 3);
     expect(await rows(page).count()).to.equal(3);
     await button(page, 'Undo').click();
     await rows(page).nth(5).waitFor();
-    expect(await counts()).to.include({ scheduled: 6, cancelled: 0 });
+    expect(await counts(tasks)).to.include({ scheduled: 6, cancelled: 0 });
 
     await rows(page).nth(3).getByRole('checkbox').check();
     await rows(page).nth(4).locator('[data-open]').focus();
@@ -298,13 +281,13 @@ describeInBrowser('the failed tasks on the board', () => {
     await cancel(page, 2);
     await elapse(page, 8_000);
     await page.getByText('Cancelled 2 tasks.').waitFor();
-    expect(await counts()).to.include({ scheduled: 4, cancelled: 2 });
+    expect(await counts(tasks)).to.include({ scheduled: 4, cancelled: 2 });
 
     await page.locator('#find').fill('green');
     await partShows(page, 'list-count', /^2 tasks$/);
     await cancel(page, 2);
     await elapse(page, 8_000);
     await page.getByText('No scheduled task matches.').waitFor();
-    expect(await counts()).to.include({ scheduled: 2, cancelled: 4 });
+    expect(await counts(tasks)).to.include({ scheduled: 2, cancelled: 4 });
   });
 });

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post } from '../support/program.ts';
 import { describeInBrowser, part, partShows, visit } from './chromium.ts';
-import { startWithHandlers } from './task-rows.ts';
+import { startWithHandlers, texts } from './task-rows.ts';
 
 const HANDLERS = `
 const untilAborted = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
@@ -18,8 +18,7 @@ export default {
 
 const inspector = (page: Page) => page.getByRole('dialog');
 const state = (page: Page, name: string) => partShows(page, 'inspector-state', name);
-const steps = async (page: Page) =>
-  (await page.locator('.step').allTextContents()).map((text) => text.replace(/\s+/g, ' ').trim());
+const steps = (page: Page) => texts(page.locator('.step'));
 
 describeInBrowser('the inspector of the task board', () => {
   const services = onceForSuite(() => startWithHandlers(HANDLERS));
@@ -54,12 +53,10 @@ describeInBrowser('the inspector of the task board', () => {
     await page.reload();
     await inspector(page).getByText(`${utc}`).first().waitFor();
     await page.getByLabel('Time zone').selectOption('Local time');
-    const text = (name: string) => part(page, name).locator('pre').textContent();
-    expect(JSON.parse((await text('payload-text')) ?? '')).to.deep.include({
-      action: 'echo',
-      data: { text: 'hello' },
-    });
-    expect(JSON.parse((await text('result-text')) ?? '')).to.deep.equal({ output: 'hello' });
+    const text = async (name: string) => (await part(page, name).locator('pre').textContent()) ?? '';
+    const json = async (name: string) => JSON.parse(await text(name));
+    expect(await json('payload-text')).to.deep.include({ action: 'echo', data: { text: 'hello' } });
+    expect(await json('result-text')).to.deep.equal({ output: 'hello' });
     expect(await text('curl-text')).to.include(`/tasks -d '{"action":"echo","data":{"text":"hello"}}'`);
     await page.keyboard.press('Escape');
     await inspector(page).waitFor({ state: 'hidden' });
@@ -82,14 +79,13 @@ describeInBrowser('the inspector of the task board', () => {
     await state(page, 'completed');
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: services().tasks });
     const payload = part(page, 'payload-text');
-    const shown = payload.locator('pre');
-    expect(await shown.textContent()).to.have.length(20_001);
+    expect(await text('payload-text')).to.have.length(20_001);
     await payload.getByText('JSON text').click();
     await inspector(page).getByRole('button', { name: 'Copy the payload' }).click();
     await payload.getByText('Copied').waitFor();
     expect(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())).data).to.deep.equal(data);
     await payload.getByRole('button', { name: /^Show all/ }).click();
-    expect(JSON.parse((await shown.textContent()) ?? '').data).to.deep.equal(data);
+    expect((await json('payload-text')).data).to.deep.equal(data);
 
     await goTo(page, await submit({ action: 'tires' }));
     await state(page, 'failed');

@@ -1,0 +1,319 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { post, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { changes, describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { actionChoice, curlArguments, ownTask, queueButton, row, rows, startWithHandlers, texts } from './task-rows.ts';
+
+/** Longest accepted request body in bytes. */
+const BODY_LIMIT = 1_000;
+
+const HANDLERS = `
+import { existsSync } from 'node:fs';
+const schema = {
+  title: 'Resize a picture', description: 'Returns its new size.', type: 'object', required: ['width', 'crops'], additionalProperties: false,
+  properties: {
+    quality: { type: 'integer', minimum: 1, maximum: 100, default: 80, title: 'Quality', description: 'of the JPEG' },
+    width: { type: 'integer', minimum: 1, examples: [640] },
+    crops: { type: 'array', items: { type: 'integer' } },
+  },
+};
+export default {
+  resize: { handler: ({ width }) => width * 2, schema },
+  report: () => 'reported',
+  declined() { throw new PermanentError('card declined'); },
+  found({ path }) {
+    if (!existsSync(path)) throw new PermanentError('no such file');
+    return 'found';
+  },
+  soon: { maxAttempts: 2, handler: () => { throw new RetryAfter(90_000, 'a little later'); } },
+  steps: async (_, { signal, progress }) => {
+    for (let step = 0; !signal.aborted; step++) {
+      progress(1 - 1 / (step + 1), 'step ' + step);
+      await new Promise((resolve) => setTimeout(resolve, 150));
+    }
+    throw signal.reason;
+  },
+  stubborn: () => new Promise(() => {}),
+};`;
+
+const output = (page: Page, text: string) => page.locator('.own-output', { hasText: text }).waitFor();
+const selected = (page: Page) =>
+  page
+    .locator('#json')
+    .evaluate((field: HTMLTextAreaElement) => field.value.slice(field.selectionStart, field.selectionEnd));
+
+/** Opens the form for other actions, once the actions are offered. */
+async function openForm(page: Page): Promise<void> {
+  await reaches(page, 'live');
+  await page.getByLabel('other').check();
+  await actionChoice(page).waitFor();
+}
+
+/** Queues a task of an action from the handlers module. */
+async function queue(page: Page, action: string, json = '{}'): Promise<void> {
+  await openForm(page);
+  await actionChoice(page).selectOption(action);
+  await page.locator('#json').fill(json);
+  await queueButton(page).click();
+}
+
+describeInBrowser('the form of the task board', () => {
+  const services = onceForSuite(() => startServices({ env: { BODY_LIMIT: String(BODY_LIMIT) } }));
+
+  it('takes tasks of each form to their rows, gives the request as a curl command, and says why input is invalid or a task is refused or failed', async () => {
+    const { tasks } = services();
+    const page = await visit(tasks, { tolerated: /status of 413/ });
+    await post(`${tasks}/tasks`, { action: 'first' });
+    await row(page, 'first').waitFor();
+    await page.getByRole('button', { name: 'Pause list' }).click();
+    const listed = await rows(page).count();
+    await page.getByLabel('Text').fill('größer <b>');
+    await queueButton(page).click();
+    await ownTask(page, 'completed').waitFor();
+    expect(await ownTask(page, 'completed').locator('.own-output').textContent()).to.equal('GRÖSSER <B>');
+    expect(await ownTask(page, 'completed').textContent()).to.match(/completed\s+after (< )?\d+(\.\d+)? m?s/);
+    expect(await rows(page).count()).to.equal(listed);
+    await page.getByRole('button', { name: 'Resume list' }).click();
+    await row(page, 'uppercase').filter({ hasText: '{"text":"größer <b>"}' }).waitFor();
+    const cells = await texts(row(page, 'uppercase').locator('th, td'));
+    expect(cells).to.include('GRÖSSER <B>');
+    expect(cells.at(-1)).to.match(/^\d\d:\d\d:\d\d$/);
+    expect(cells.at(-2), 'how long it ran').to.match(/^(< )?\d[\d.]* m?s$/);
+
+    await page.getByLabel('sum').check();
+    await page.getByLabel('Numbers').fill('1, 2.5; -3e2\n4');
+    await queueButton(page).click();
+    await page.locator('.own-output', { hasText: '-292.5' }).waitFor();
+    await page.getByLabel('other').check();
+    await page.getByLabel('Action', { exact: true }).last().fill('resize');
+    await page.getByLabel('Data').fill('{"width": 640}');
+    await queueButton(page).click();
+    await page.locator('.own-output', { hasText: 'processed' }).waitFor();
+    await row(page, 'resize').waitFor();
+    const actions = await rows(page).locator('.task-name').allTextContents();
+    expect(actions.slice(0, 2)).to.deep.equal(['resize', 'sum']);
+
+    await page.getByLabel('uppercase').check();
+    const text = `it's "quoted" $HOME \\n ü`;
+    await page.getByLabel('Text').fill(text);
+    await page.locator('.request').getByRole('button', { name: 'Copy' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    const command = await page.evaluate(() => navigator.clipboard.readText());
+    const [url, flag, body] = curlArguments(command);
+    expect([url, flag]).to.deep.equal([`${tasks}/tasks`, '-d']);
+    expect(JSON.parse(body ?? '')).to.deep.equal({ action: 'uppercase', data: { text } });
+
+    let sent = 0;
+    page.on('request', (request) => {
+      if (request.method() === 'POST') sent++;
+    });
+    const refusal = async (message: string) => {
+      await queueButton(page).click();
+      await page.locator('.field-error', { hasText: message }).waitFor();
+      expect(await page.locator(':focus').getAttribute('aria-invalid')).to.equal('true');
+    };
+    await page.getByLabel('sum').check();
+    await page.getByLabel('Numbers').fill('1, two');
+    await refusal('“two” is not a number.');
+    await page.getByLabel('other').check();
+    await page.locator('#action').fill('');
+    await refusal('Give the action a name.');
+    await page.locator('#action').fill('x');
+    await page.getByLabel('Data').fill('{x');
+    await refusal('not JSON');
+    expect(sent).to.equal(0);
+
+    await page.getByLabel('uppercase').check();
+    await page.getByLabel('Text').fill('x'.repeat(BODY_LIMIT));
+    await queueButton(page).click();
+    await page.getByRole('alert').filter({ hasText: 'request body too large' }).waitFor();
+    expect(await page.locator('.own-task').count()).to.equal(3);
+    await page.getByLabel('sum').check();
+    await page.getByLabel('Numbers').fill('1e308 1e308');
+    await queueButton(page).click();
+    await ownTask(page, 'failed').waitFor();
+    expect(await ownTask(page, 'failed').textContent()).to.include('the sum of data.numbers is too large');
+    expect(await part(page, 'own-status').textContent()).to.match(/^Failed sum: the sum/);
+  });
+});
+
+describeInBrowser('the form with a handlers module', () => {
+  const services = onceForSuite(() => {
+    const env = { TASK_UNKNOWN_ACTIONS: 'process', TASK_CANCEL_GRACE_MS: '3000' };
+    return startWithHandlers(HANDLERS, env);
+  });
+
+  it('offers the actions with templates and fields of their data, keeps their texts over a reload, and shows what the service refuses', async () => {
+    const page = await visit(services().tasks, { tolerated: /status of 400/ });
+    await openForm(page);
+    const actions = ['resize', 'report', 'declined', 'found', 'soon', 'steps', 'stubborn', 'another action'];
+    expect(await actionChoice(page).locator('option').allTextContents()).to.deep.equal(actions);
+    const template = JSON.stringify({ width: 640, crops: [], quality: 80 }, null, 2);
+    expect(await page.locator('#json').inputValue()).to.equal(template);
+    expect(await page.locator('#choice-hint').textContent()).to.equal('Resize a picture: Returns its new size.');
+    const fields = await texts(page.locator('.data-field'));
+    expect(fields[2]).to.equal('quality integer, 1 to 100 Quality: of the JPEG');
+    await queueButton(page).click();
+    await output(page, '1280');
+
+    await page.locator('#json').fill('{"width": 7, "crops": []}');
+    await actionChoice(page).selectOption('report');
+    expect(await page.locator('#json').inputValue()).to.equal('{}');
+    expect(await page.locator('.data-field').count()).to.equal(0);
+    await queueButton(page).click();
+    await output(page, 'reported');
+    await actionChoice(page).selectOption('another action');
+    await page.getByLabel('Name of the action').fill('anything');
+    expect(await part(page, 'curl').first().textContent()).to.include('"action":"anything"');
+    await queueButton(page).click();
+    await output(page, 'processed');
+    await actionChoice(page).selectOption('resize');
+    await queueButton(page).click();
+    await output(page, '14');
+    await page.reload();
+    await actionChoice(page).waitFor();
+    await queueButton(page).click();
+    await output(page, '14');
+
+    for (const [data, message, wrong, field] of [
+      ['{"width": 5, "crops": [1, "x"]}', 'invalid data: /crops/1 must be integer', '"x"', 'crops'],
+      ['{"crops": []}', 'invalid data: /width must be present', '{"crops": []}', 'width'],
+    ] as const) {
+      await page.locator('#json').fill(data);
+      expect(await page.locator('[data-wrong]').count()).to.equal(0);
+      await queueButton(page).click();
+      await page.getByRole('alert').filter({ hasText: message }).waitFor();
+      expect(await page.locator(':focus').getAttribute('aria-invalid')).to.equal('true');
+      expect(await selected(page)).to.equal(wrong);
+      expect(await page.locator('[data-wrong] code').textContent()).to.equal(field);
+    }
+
+    const offers = async (actions: object[], kinds: string) => {
+      await page.route('**/actions', (route) => route.fulfill({ json: { actions, unknown_actions: 'reject' } }));
+      await page.reload();
+      await eventually(
+        () => texts(page.locator('form .choice label')),
+        (found) => found.join() === kinds,
+      );
+    };
+    await offers([{ name: 'uppercase' }, { name: 'sum', schema: {} }], 'uppercase,other');
+    await page.getByLabel('other').check();
+    expect(await page.locator('#choice option').allTextContents()).to.deep.equal(['sum']);
+    await offers([{ name: 'uppercase' }, { name: 'sum' }], 'uppercase,sum');
+    expect(await page.locator('#choice option').count()).to.equal(0);
+  });
+
+  it('shows the progress of its tasks by events, and lets them be cancelled here or elsewhere unless they have finished', async () => {
+    const { tasks } = services();
+    // A request for a task that is being cancelled may be answered with 404, and one for a finished one with 409.
+    const page = await visit(tasks, { tolerated: /status of 40[49]/ });
+    const cancelButton = page.getByRole('button', { name: 'Cancel' });
+    const cancelled = (action: string) => ownTask(page, 'cancelled').filter({ hasText: action });
+    const cancel = async () => {
+      const answer = page.waitForResponse((response) => response.request().method() === 'DELETE');
+      await cancelButton.focus();
+      await page.keyboard.press('Enter');
+      return (await answer).status();
+    };
+    let requests = 0;
+    page.on('request', (request) => {
+      if (/\/tasks\/(search\?|[\da-f-]{36}$)/.test(request.url())) requests += 1;
+    });
+    await queue(page, 'steps');
+    // An answer shows at most one note, so the others came from events.
+    const notes = new Set<string | null>();
+    await eventually(
+      async () => notes.add(await part(page, 'progress-note').textContent()).size - requests,
+      (others) => others >= 8,
+    );
+    await ownTask(page, 'running')
+      .getByText(/^\d\d %$/)
+      .waitFor();
+    const progress = page.getByRole('progressbar', { name: 'Progress of steps' });
+    expect(Number(await progress.getAttribute('value'))).to.be.within(0.8, 1);
+    expect(await cancel()).to.equal(202);
+    await cancelled('steps').waitFor();
+    await partShows(page, 'own-status', 'Cancelled steps');
+    expect(await page.getByRole('progressbar').count()).to.equal(0);
+    expect(await cancelButton.count()).to.equal(0);
+
+    await queue(page, 'soon');
+    await ownTask(page, 'retrying').waitFor();
+    expect(await cancel()).to.equal(204);
+    await cancelled('soon').waitFor();
+    expect(await page.locator(':focus').textContent()).to.match(/soon\s+cancelled/);
+
+    await queue(page, 'stubborn');
+    await ownTask(page, 'running').waitFor();
+    expect(await cancel()).to.equal(202);
+    await page.locator('.own-state', { hasText: 'cancelling' }).waitFor();
+    expect(await cancelButton.getAttribute('aria-disabled')).to.equal('true');
+    await cancelled('stubborn').waitFor();
+
+    await queue(page, 'soon');
+    await ownTask(page, 'retrying').waitFor();
+    const id = await ownTask(page, 'retrying').getAttribute('data-id');
+    expect((await fetch(`${tasks}/tasks/${id}`, { method: 'DELETE' })).status).to.equal(204);
+    await cancelled('soon').nth(1).waitFor();
+
+    // Until the service has refused the cancellation, the page does not learn of the end.
+    let isRefused = false;
+    await page.route(/\/tasks\/[0-9a-f-]{36}$/, async (route) => {
+      if (route.request().method() === 'DELETE') {
+        const response = await route.fetch();
+        isRefused = response.status() === 409;
+        await route.fulfill({ response });
+      } else if (isRefused) await route.continue();
+      else await route.fulfill({ json: { status: 'queued' } });
+    });
+    await page.getByLabel('uppercase').check();
+    await queueButton(page).click();
+    await page.locator('.task-row', { hasText: 'uppercase' }).waitFor();
+    await cancelButton.click();
+    await ownTask(page, 'completed').waitFor();
+    expect(isRefused).to.equal(true);
+  });
+
+  it('lets its failed tasks be edited or, unless they failed for good, tried again, follows one that another client redrives, and counts down to the next attempt', async () => {
+    const path = join(await temporaryFolder(), 'file');
+    const { tasks } = services();
+    const page = await visit(tasks);
+    await queue(page, 'declined', '{"amount": 12}');
+    await ownTask(page, 'failed').filter({ hasText: 'card declined' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Try again' }).count()).to.equal(0);
+    await page.getByLabel('uppercase').check();
+    await page.getByRole('button', { name: 'Edit and resubmit' }).click();
+    expect(await page.locator('input[name="kind"]:checked').inputValue()).to.equal('other');
+    expect(await page.locator('#choice').inputValue()).to.equal('declined');
+    expect(await part(page, 'curl').textContent()).to.include('"amount":12');
+
+    await queue(page, 'found', JSON.stringify({ path }));
+    const missing = ownTask(page, 'failed').filter({ hasText: 'no such file' });
+    await missing.waitFor();
+    const id = await missing.getAttribute('data-id');
+    await writeFile(path, '');
+    await post(`${tasks}/dead-letters/${id}/retry`, {});
+    await ownTask(page, 'completed').filter({ hasText: 'found' }).waitFor();
+
+    await queue(page, 'soon');
+    const retrying = ownTask(page, 'retrying').filter({ hasText: 'a little later' });
+    await retrying.waitFor();
+    const state = () => retrying.locator('[data-part="state"]').textContent();
+    const first = await state();
+    expect(first).to.match(/^again in \d\d s$/);
+    await changes(state, first);
+    await post(`${tasks}/tasks/${await retrying.getAttribute('data-id')}/run`, {});
+    await ownTask(page, 'failed').filter({ hasText: 'soon' }).waitFor();
+    await page.route('**/redrive', (route) => route.fulfill({ json: { count: 0, remaining: 0 } }), { times: 1 });
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByText('Not redriven: the service no longer has this task among the failed ones.').waitFor();
+    const redriven = page.waitForResponse((response) => response.url().endsWith('/redrive'));
+    await page.getByRole('button', { name: 'Try again' }).click();
+    expect((await (await redriven).json()).count).to.equal(1);
+    await retrying.waitFor();
+  });
+});
