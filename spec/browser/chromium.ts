@@ -1,12 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { spawn } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { chromium, type Page } from 'playwright-core';
 import { afterTest } from '../support/cleanup.ts';
 import { describeWith, lacking } from '../support/requirements.ts';
 import { eventually } from '../support/until.ts';
@@ -64,20 +62,12 @@ export function describeInBrowser(title: string, define: () => void): void {
   });
 }
 
-interface RunningBrowser {
-  browser: Browser;
-  /** Context of all visits without one of their own. The pages under test keep nothing in it. */
-  shared: BrowserContext;
-  close(): Promise<void>;
-}
+let running: ReturnType<typeof startBrowser> | undefined;
 
-let running: Promise<RunningBrowser> | undefined;
-
-async function startBrowser(): Promise<RunningBrowser> {
+async function startBrowser() {
   const profile = await mkdtemp(join(tmpdir(), 'ticker-spec-chromium-'));
   const options = ['--remote-debugging-port=0', `--user-data-dir=${profile}`, 'about:blank'];
   const child = spawn(executablePath ?? '', [...ARGUMENTS, ...options], { stdio: 'ignore', detached: true });
-  const ended = once(child, 'exit');
   // The browser outlives single tests, so the leak check must not count its process.
   child.unref();
   const kill = () => {
@@ -85,8 +75,11 @@ async function startBrowser(): Promise<RunningBrowser> {
     rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   };
   process.once('exit', kill);
-  const port = await debuggingPort(child, profile);
+  // Chromium writes its port into its profile once it listens.
+  const read = () => readFile(join(profile, 'DevToolsActivePort'), 'utf8').catch(() => '');
+  const [port] = (await eventually(read, (text) => text !== '' || child.exitCode !== null)).split('\n');
   const browser = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
+  // Context of all visits without one of their own. The pages under test keep nothing in it.
   const shared = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] });
   // An open page keeps the context's renderer process. A new process costs twice as much CPU time as a page.
   await shared.newPage();
@@ -96,28 +89,15 @@ async function startBrowser(): Promise<RunningBrowser> {
     async close() {
       process.off('exit', kill);
       await browser.close();
-      child.ref();
       kill();
-      await ended;
     },
   };
-}
-
-/** Returns the port that Chromium writes into its profile once it listens. */
-async function debuggingPort(child: ChildProcess, profile: string): Promise<string> {
-  for (;;) {
-    const [port] = (await readFile(join(profile, 'DevToolsActivePort'), 'utf8').catch(() => '')).split('\n');
-    if (port) return port;
-    if (child.exitCode !== null) throw new Error(`Chromium ended with exit code ${child.exitCode}`);
-    await setTimeout(20);
-  }
 }
 
 export interface VisitOptions {
   width?: number;
   height?: number;
   colorScheme?: 'light' | 'dark';
-  reducedMotion?: 'reduce' | 'no-preference';
   /** Errors that the test provokes on purpose. */
   tolerated?: RegExp;
   /** Whether the test changes the browser context, as the page's clock does. */
@@ -131,7 +111,7 @@ const visited: { page: Page; problems: string[] }[] = [];
 
 /** Opens a fresh page, which is closed after the test. The suite fails if the page has logged an error. */
 export async function visit(url: string, options: VisitOptions = {}): Promise<Page> {
-  const { width = 1280, height = 800, colorScheme = 'light', reducedMotion = 'reduce', tolerated, prepare } = options;
+  const { width = 1280, height = 800, colorScheme = 'light', tolerated, prepare } = options;
   running ??= startBrowser();
   const { browser, shared } = await running;
   const context = options.ownContext ? await browser.newContext() : shared;
@@ -139,23 +119,17 @@ export async function visit(url: string, options: VisitOptions = {}): Promise<Pa
   const page = await context.newPage();
   afterTest(() => (options.ownContext ? context.close() : page.close()));
   await page.setViewportSize({ width, height });
-  await page.emulateMedia({ colorScheme, reducedMotion });
+  await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
   const problems: string[] = [];
   visited.push({ page, problems });
+  const note = (problem: string) => {
+    if (!tolerated?.test(problem)) problems.push(problem);
+  };
+  // Violations of the Content-Security-Policy are errors in the console too.
   page.on('console', (message) => {
-    const text = `${message.text()} (${message.location().url})`;
-    if (['error', 'warning'].includes(message.type()) && !tolerated?.test(text)) problems.push(text);
+    if (['error', 'warning'].includes(message.type())) note(`${message.text()} (${message.location().url})`);
   });
-  page.on('pageerror', (error) => {
-    if (!tolerated?.test(String(error))) problems.push(String(error));
-  });
-  await page.exposeFunction('reportViolation', (violation: string) => problems.push(violation));
-  await page.addInitScript(() => {
-    document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {
-      // @ts-expect-error: exposed above
-      window.reportViolation(`${violatedDirective} forbids ${blockedURI}`);
-    });
-  });
+  page.on('pageerror', (error) => note(String(error)));
   await prepare?.(page);
   await page.goto(url);
   return page;
@@ -172,9 +146,7 @@ export const partShows = (page: Page, name: string, text: string | RegExp) =>
   part(page, name).filter({ hasText: text }).waitFor();
 
 /** Waits until the connection indicator shows a state. */
-export async function reaches(page: Page, state: string): Promise<void> {
-  await page.locator(`.pill[data-state="${state}"]`).waitFor();
-}
+export const reaches = (page: Page, state: string) => page.locator(`.pill[data-state="${state}"]`).waitFor();
 
 /** Enters the API key and waits until the page is live. Returns the token. */
 export async function enterKey(page: Page, apiKey: string): Promise<string> {
@@ -219,13 +191,13 @@ export const overflow = (page: Page) => page.evaluate(() => document.documentEle
 /** Records the layout shifts that no input has caused. Call it before the page loads. */
 export const recordShifts = (page: Page) =>
   page.addInitScript(() => {
-    const shifts: [value: number, ...elements: string[]][] = [];
+    const shifts: { value: number; moved: string[] }[] = [];
     Object.assign(window, { shifts });
     new PerformanceObserver((list) => {
       type Shift = PerformanceEntry & { value: number; hadRecentInput: boolean; sources: { node: Node | null }[] };
       for (const { value, hadRecentInput, sources } of list.getEntries() as Shift[]) {
         const moved = sources.map(({ node }) => (node instanceof Element ? node.outerHTML.slice(0, 60) : '#text'));
-        if (!hadRecentInput) shifts.push([value, ...moved]);
+        if (!hadRecentInput) shifts.push({ value, moved });
       }
     }).observe({ type: 'layout-shift', buffered: true });
     // The browser may lay out a page between any two of its tasks, for example to find what is under the mouse.
@@ -236,7 +208,7 @@ export const recordShifts = (page: Page) =>
 /** Expects layout shifts below this sum. */
 export const expectFewShifts = async (page: Page, most: number) => {
   // @ts-expect-error: defined above
-  const shifts: [value: number, ...elements: string[]][] = await page.evaluate(() => window.shifts);
-  const sum = shifts.reduce((total, [value]) => total + value, 0);
+  const shifts: { value: number; moved: string[] }[] = await page.evaluate(() => window.shifts);
+  const sum = shifts.reduce((total, { value }) => total + value, 0);
   expect(sum, JSON.stringify(shifts, null, 1)).to.be.below(most);
 };
