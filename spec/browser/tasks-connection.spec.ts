@@ -5,7 +5,7 @@ import type { Page, Request } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
 import { listedActions, lists, queueButton, startWithHandlers, tab } from './task-rows.ts';
 
@@ -135,8 +135,8 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     const clipped = await page.locator('.health-figures').evaluate((all) => all.scrollWidth - all.clientWidth);
     expect(clipped).to.equal(0);
     await page.setViewportSize({ width: 1280, height: 800 });
-    const ids: string[] = [];
-    for (let i = 0; i < 12; i++) ids.push((await post(`${tasks}/tasks`, { action: 'slow' })).body.id);
+    const { body } = await post(`${tasks}/tasks`, { action: 'slow' });
+    await post(`${tasks}/tasks/batch`, { tasks: Array(11).fill({ action: 'slow' }) });
     await figure(page, 'threads', '2 of 2');
     await figure(page, 'running', '12');
     await partShows(page, 'count-running', /^12$/);
@@ -171,7 +171,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       .getByRole('alert')
       .filter({ hasText: /^The queue is full\.$/ })
       .waitFor();
-    await fetch(`${tasks}/tasks/${ids[0]}`, { method: 'DELETE' });
+    await fetch(`${tasks}/tasks/${body.id}`, { method: 'DELETE' });
     await notice(page, 'full').waitFor({ state: 'hidden' });
     await partShows(page, 'sentence', /submissions? a (minute|second) refused/);
     await page.getByRole('alert').filter({ hasText: 'The queue is full.' }).waitFor({ state: 'hidden' });
@@ -218,10 +218,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     page.on('request', (request) => {
       if (request.url().endsWith('/queue')) asked.push(performance.now());
     });
-    await eventually(
-      () => asked.length,
-      (count) => count > 1,
-    );
+    await until(() => asked.length > 1);
     const pauses = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
     expect(Math.min(...pauses), 'as long as Retry-After says').to.be.above(2_000);
     await refuse('**/queue', 'queue unavailable', '3600');
@@ -251,11 +248,10 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     expect(await page.title()).to.equal('⚠ The queue is paused. Completed · Tasks');
     expect(await page.locator('link[rel="icon"]').getAttribute('href')).to.equal('/icon-problem.svg');
     const answered = waiting + 2;
-    await eventually(
-      async () =>
-        Number(/([\d,]+) of/.exec((await notice(page, 'full').textContent()) ?? '')?.[1]?.replaceAll(',', '')),
-      (shown) => shown >= answered,
-    );
+    await until(async () => {
+      const [, shown = ''] = /([\d,]+) of/.exec((await notice(page, 'full').textContent()) ?? '') ?? [];
+      return Number(shown.replaceAll(',', '')) >= answered;
+    });
     expect(await resume.evaluate((button) => button === document.activeElement)).to.equal(true);
     expect(await status.textContent()).to.equal(announced);
   });

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { describeInBrowser, expectFewShifts, overflow, part, partShows, recordShifts, visit } from './chromium.ts';
 import { partsShow, rows } from './task-rows.ts';
 
@@ -56,11 +56,9 @@ describeInBrowser('the layout of the task board', () => {
     await expectFewShifts(page, 0.02);
     const [find, pause] = [await top(page, 'find'), await top(page, 'pause')];
     expect(Math.abs(find - pause), 'the buttons of the list are in one line').to.be.below(20);
-    const tops = [];
-    for (const name of ['health', 'tabs', 'find', 'task-rows']) tops.push(await top(page, name));
-    expect(tops).to.deep.equal([...tops].sort((one, other) => one - other));
-    const fifth = await rows(page).nth(4).boundingBox();
-    expect(fifth?.y).to.be.below(770);
+    const tops = await Promise.all(['health', 'tabs', 'find', 'task-rows'].map((name) => top(page, name)));
+    expect(tops).to.deep.equal(tops.toSorted((one, other) => one - other));
+    expect((await rows(page).nth(4).boundingBox())?.y).to.be.below(770);
     const form = await part(page, 'submit-form').boundingBox();
     const list = await part(page, 'list').boundingBox();
     expect(form?.x, 'the form is beside the list').to.be.above((list?.x ?? 0) + (list?.width ?? 0));
@@ -98,10 +96,7 @@ describeInBrowser('the layout of the task board', () => {
     for (const width of [320, 768, 2560]) {
       await page.setViewportSize({ width, height: 800 });
       // Charts follow the width in the next frame.
-      await eventually(
-        () => overflow(page),
-        (pixels) => pixels <= 0,
-      );
+      await until(async () => (await overflow(page)) <= 0);
     }
   });
 
@@ -126,15 +121,11 @@ describeInBrowser('the charts of the task board', () => {
     await part(page, 'throughput').locator('canvas').waitFor();
     await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'a' } });
     // One task in a period of up to five seconds.
-    for (const name of ['accepted', 'completed']) {
-      await partShows(page, `chart-${name}`, /^(0\.[2-9]|1\.0)$/);
-    }
+    for (const name of ['accepted', 'completed']) await partShows(page, `chart-${name}`, /^(0\.[2-9]|1\.0)$/);
     await page.getByText('Actions and workers').click();
     const cells = part(page, 'actions').locator('tr', { hasText: 'uppercase' }).locator('td');
-    await cells
-      .last()
-      .filter({ hasText: /^\d[\d.]* m?s$/ })
-      .waitFor();
+    const duration = cells.last().filter({ hasText: /^\d[\d.]* m?s$/ });
+    await duration.waitFor();
     expect((await cells.allTextContents()).slice(0, 6)).to.deep.equal(['0', '0', '0', '0', 'under 0.1 / s', '0 %']);
     await page.getByLabel('24 h').check();
     await page.getByText(/^Actions\. Rates, failures and durations since the start \d+ (s|min) ago\.$/).waitFor();
@@ -173,10 +164,7 @@ describeInBrowser('the charts of the task board', () => {
     for (const chart of ['throughput', 'depth']) await time(chart, /^at (\d+ \w+ \d{4}, )?\d\d:\d\d:\d\d$/);
     await page.mouse.move(0, 0);
     await time('depth', /^now$/);
-    await eventually(
-      () => asked.length,
-      (count) => count > 2,
-    );
+    await until(() => asked.length > 2);
     expect(asked.slice(0, 3)).to.deep.equal(['1 null', '60 null', `1 ${END - 1}`]);
   });
 });

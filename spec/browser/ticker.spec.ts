@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { changes, describeInBrowser, expectFewShifts, part, reaches, recordShifts, signIn, visit } from './chromium.ts';
 import { shown } from './ticker-page.ts';
 
@@ -16,14 +16,10 @@ const MAX_SHIFT = 0.01;
 
 /** Waits until nothing is beyond the page's width or cut off. Charts follow the width in the next frame. */
 const fits = (page: Page) =>
-  eventually(
-    () =>
-      page.evaluate(() =>
-        [document.documentElement, ...document.querySelectorAll<HTMLElement>('.price-card, .price-card .price')]
-          .filter((each) => each.scrollWidth > each.clientWidth)
-          .map((each) => `${each.className}: ${each.textContent?.slice(0, 40)}`),
-      ),
-    (tooWide) => tooWide.length === 0,
+  page.waitForFunction(() =>
+    [document.documentElement, ...document.querySelectorAll('.price-card, .price-card .price')].every(
+      (each) => each.scrollWidth <= each.clientWidth,
+    ),
   );
 
 const visibleSymbols = (page: Page) => page.locator('.price-card:visible h2').allTextContents();
@@ -61,15 +57,10 @@ describeInBrowser('the ticker client', () => {
     const token = await signIn(page, apiKey);
     expect(token).to.have.length.above(100);
     expect(await field.inputValue()).to.equal('');
-    const traces = await page.evaluate(() =>
-      JSON.stringify([
-        location.href,
-        { ...localStorage },
-        { ...sessionStorage },
-        document.cookie,
-        document.body.outerHTML,
-      ]),
-    );
+    const traces = await page.evaluate(() => {
+      const stored = [{ ...localStorage }, { ...sessionStorage }, document.cookie];
+      return JSON.stringify([location.href, stored, document.body.outerHTML]);
+    });
     for (const secret of [apiKey, token]) expect(traces + logged.join()).to.not.include(secret);
 
     expect(await page.locator('.price-card h2').allTextContents()).to.deep.equal(SYMBOLS);
@@ -225,15 +216,11 @@ describeInBrowser('the ticker client with 64 symbols', () => {
     for (let tick = 0; tick < 5; tick++) await changes(price);
     await expectFewShifts(page, MAX_SHIFT);
     expect(await visibleSymbols(page)).to.have.length(64);
-    const middles = () =>
-      page
-        .locator('.tools > :visible')
-        .evaluateAll((all) =>
-          all.map((each) => each.getBoundingClientRect()).map(({ top, height }) => top + height / 2),
-        );
     for (const name of ['Pause', 'Resume']) {
-      const found = await middles();
-      expect(Math.max(...found) - Math.min(...found), `all controls in one line, ${name}`).to.be.below(5);
+      const controls = page.locator('.tools > :visible');
+      const boxes = await controls.evaluateAll((all) => all.map((each) => each.getBoundingClientRect().toJSON()));
+      const middles = boxes.map(({ top, height }) => top + height / 2);
+      expect(Math.max(...middles) - Math.min(...middles), `all controls in one line, ${name}`).to.be.below(5);
       await page.getByRole('button', { name, exact: true }).click();
     }
     for (const width of [1280, 400, 320]) {
@@ -273,14 +260,10 @@ describeInBrowser('the ticker client with 64 symbols', () => {
     // The rows stand still under the pointer.
     await page.locator('.price-card').nth(1).hover();
     const held = await visibleSymbols(page);
-    const turn = () =>
-      page
-        .getByRole('slider')
-        .first()
-        .getAttribute('aria-valuemax')
-        .then((second) => Math.floor(Number(second) / 5));
+    const newest = async () => Number(await page.getByRole('slider').first().getAttribute('aria-valuemax'));
+    const turn = async () => Math.floor((await newest()) / 5);
     const now = await turn();
-    await eventually(turn, (each) => each > now);
+    await until(async () => (await turn()) > now);
     expect(await visibleSymbols(page)).to.deep.equal(held);
     await page.reload();
     await reaches(page, 'live');
