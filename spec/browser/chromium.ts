@@ -188,6 +188,9 @@ export async function noteStates(page: Page): Promise<() => Promise<string[]>> {
 /** Returns by how many pixels the page is wider than the window. */
 export const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
+/** Makes the page's text twice as large. */
+export const enlargeText = (page: Page) => page.evaluate("document.documentElement.style.fontSize = '200%'");
+
 /** Records the layout shifts that no input has caused. Call it before the page loads. */
 export const recordShifts = (page: Page) =>
   page.addInitScript(() => {

@@ -24,7 +24,7 @@ export const untilRows = (page: Page, count: number) =>
   page.waitForFunction((wanted) => document.querySelectorAll('.task-row').length === wanted, count);
 
 /** Fills the fields with these labels. */
-export async function fill(form: Locator, fields: Record<string, string>): Promise<void> {
+export async function fill(form: Locator | Page, fields: Record<string, string>): Promise<void> {
   for (const [label, text] of Object.entries(fields)) await form.getByLabel(label, { exact: true }).fill(text);
 }
 

@@ -6,7 +6,7 @@ import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { describeInBrowser, enlargeText, part, partShows, reaches, visit } from './chromium.ts';
 import { listedActions, lists, queueButton, startWithHandlers, tab } from './task-rows.ts';
 
 /** Most looks at the queue, one each second, until the pill shows that the service is offline, or back. */
@@ -129,9 +129,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     const page = await visit(tasks, { tolerated, width: 320 });
     await figure(page, 'threads', '0 of 2');
     await partShows(page, 'more-threads', '15 tasks at a time');
-    await page.evaluate(() => {
-      document.documentElement.style.fontSize = '200%';
-    });
+    await enlargeText(page);
     const clipped = await page.locator('.health-figures').evaluate((all) => all.scrollWidth - all.clientWidth);
     expect(clipped).to.equal(0);
     await page.setViewportSize({ width: 1280, height: 800 });

@@ -3,7 +3,16 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
-import { describeInBrowser, expectFewShifts, overflow, part, partShows, recordShifts, visit } from './chromium.ts';
+import {
+  describeInBrowser,
+  enlargeText,
+  expectFewShifts,
+  overflow,
+  part,
+  partShows,
+  recordShifts,
+  visit,
+} from './chromium.ts';
 import { partsShow, rows } from './task-rows.ts';
 
 /** End of an hour, in Unix seconds. */
@@ -90,9 +99,7 @@ describeInBrowser('the layout of the task board', () => {
     await page.getByRole('link', { name: 'Queue a task' }).click();
     expect(await page.evaluate(() => document.activeElement?.id)).to.equal('text');
     expect(await top(page, 'submit-form')).to.be.within(0, 640);
-    await page.evaluate(() => {
-      document.documentElement.style.fontSize = '200%';
-    });
+    await enlargeText(page);
     for (const width of [320, 768, 2560]) {
       await page.setViewportSize({ width, height: 800 });
       // Charts follow the width in the next frame.
