@@ -38,7 +38,7 @@ const ground = (page: Page) => page.evaluate(() => getComputedStyle(document.bod
 const choose = (page: Page, theme: string) => page.getByLabel('Theme').selectOption(theme);
 
 describeInBrowser('both clients', () => {
-  // presentation.long.ts covers other combinations.
+  // clients.long.ts covers other combinations.
   itShowsTheTickerAt(320, 'light');
   itShowsTheTaskBoardAt(1280, 'dark');
   itShowsFailedTasksAt(320, 'light');

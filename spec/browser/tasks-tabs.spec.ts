@@ -3,9 +3,9 @@ import type { BrowserContext, Page, Request } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
-import { describeInBrowser, enterKey, LOST, noteStates, reaches, type VisitOptions, visit } from './chromium.ts';
-import { lists } from './task-rows.ts';
+import { eventually, until } from '../support/until.ts';
+import { describeInBrowser, enterKey, LOST, noteStates, part, reaches, type VisitOptions, visit } from './chromium.ts';
+import { lists, ownTask, queueButton } from './task-rows.ts';
 
 /** Follows the event streams of all tabs in a browser context. */
 function followStreams(context: BrowserContext) {
@@ -67,6 +67,12 @@ const show = (page: Page, state: 'visible' | 'hidden') =>
     Object.defineProperty(document, 'visibilityState', { configurable: true, value });
     document.dispatchEvent(new Event('visibilitychange'));
   }, state);
+
+const keyField = (page: Page) => page.getByLabel('API key', { exact: true });
+const stored = (page: Page) => page.evaluate(() => JSON.stringify([{ ...sessionStorage }, { ...localStorage }]));
+const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+const revoke = (service: string, token: string) =>
+  request(`${service}/auth/token`, { method: 'DELETE', headers: bearer(token) });
 
 describeInBrowser('tabs of the task board', () => {
   const services = onceForSuite(startServices);
@@ -143,8 +149,96 @@ describeInBrowser('tabs of the task board', () => {
   });
 });
 
-describeInBrowser('tabs of the task board with TASKS_REQUIRE_TOKEN', () => {
-  it('share a stream only with the same user, and go on when the token of the tab that holds it is revoked', async () => {
+describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
+  it('shows the tasks until the user signs out or the token ends, keeps the token for reloads of this tab only if the box is checked, and asks for the key each time the token is refused', async () => {
+    const { tasks, apiKey, token, lines } = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } });
+    const page = await visit(tasks, { tolerated: LOST });
+    /** Enters the key with the box checked. Returns the token. */
+    const keep = async () => {
+      const box = page.getByLabel('Keep me signed in');
+      expect(await box.isChecked(), 'off by default').to.equal(false);
+      await box.check();
+      return enterKey(page, apiKey);
+    };
+    await reaches(page, 'signed-out');
+    expect(await queueButton(page).isVisible()).to.equal(false);
+    expect(await part(page, 'sign-in-reason').isVisible()).to.equal(false);
+    await keyField(page).fill('wrong');
+    await page.keyboard.press('Enter');
+    await page.getByText('invalid API key').waitFor();
+    const first = await enterKey(page, apiKey);
+    expect(await stored(page)).to.equal('[{},{}]');
+    expect(await part(page, 'curl').first().textContent()).to.include('-H "Authorization: Bearer $TOKEN"');
+    await queueButton(page).click();
+    await ownTask(page, 'completed').waitFor();
+    const body = '{"action":"of-another-client"}';
+    await request(`${tasks}/tasks`, { method: 'POST', headers: bearer(await token()), body });
+    await lists(page, 'of-another-client');
+
+    await page.getByLabel('Text').fill('a draft');
+    await revoke(tasks, first);
+    await page.getByText('Your session has ended.').waitFor();
+    expect(await queueButton(page).isVisible()).to.equal(false);
+    await enterKey(page, apiKey);
+    expect(await page.getByLabel('Text').inputValue()).to.equal('a draft');
+
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await reaches(page, 'signed-out');
+    expect(await page.locator('.task-row').count()).to.equal(0);
+    expect(JSON.stringify(lines)).to.not.include('v3.local.');
+    expect(await page.locator('#keep-hint').textContent()).to.include('sessionStorage');
+    const kept = await keep();
+    expect(await stored(page))
+      .to.include(kept)
+      .and.not.include(apiKey);
+    const refused: string[] = [];
+    page.on('response', (response) => {
+      if (response.status() === 401) refused.push(response.url());
+    });
+    await page.reload();
+    await reaches(page, 'live');
+    expect(refused, 'requests without the kept token').to.deep.equal([]);
+    expect(await keyField(page).isVisible()).to.equal(false);
+    expect(await part(page, 'sign-out').textContent()).to.equal('Sign out demo');
+
+    const tab = await page.context().newPage();
+    await tab.goto(tasks);
+    await keyField(tab).waitFor();
+    await tab.close();
+
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await keyField(page).waitFor();
+    expect(await stored(page)).to.equal('[{},{}]');
+    await until(async () => (await request(`${tasks}/tasks`, { headers: bearer(kept) })).status === 401);
+    await page.reload();
+
+    const second = await keep();
+    await page.goto('about:blank');
+    await revoke(tasks, second);
+    await page.goto(tasks);
+    await page.getByText('Your session has ended').waitFor();
+    expect(await stored(page)).to.equal('[{},{}]');
+
+    await keep();
+    await page.evaluate(() => {
+      const session = JSON.parse(sessionStorage.getItem('session') ?? '');
+      sessionStorage.setItem('session', JSON.stringify({ ...session, expiresAt: Date.now() - 1 }));
+    });
+    await page.reload();
+    await keyField(page).waitFor();
+    expect(await stored(page)).to.equal('[{},{}]');
+
+    await page.route('**/queue', (route) => route.fulfill({ status: 401, json: { error: 'unauthorized' } }));
+    for (const _ of [1, 2]) {
+      await keyField(page).fill(apiKey);
+      const refused = page.waitForResponse((response) => response.url().endsWith('/queue'));
+      await page.keyboard.press('Enter');
+      await refused;
+      await page.getByText('Your session has ended.').waitFor();
+    }
+  });
+
+  it('has tabs that share a stream only with the same user, and go on when the token of the tab that holds it is revoked', async () => {
     const DATA_DIR = await temporaryFolder();
     const { tasks, apiKey } = await startServices({ env: { DATA_DIR, TASKS_REQUIRE_TOKEN: 'true' } });
     const { stdout } = await runCommand('keys', ['create', '--user', 'alice'], { dataDir: DATA_DIR });
@@ -157,21 +251,21 @@ describeInBrowser('tabs of the task board with TASKS_REQUIRE_TOKEN', () => {
     const secondToken = await enterKey(second, apiKey);
     await enterKey(stranger, stdout.trim());
     await streams.heldBy(first, stranger);
-    const send = (method: string, path: string, bearer: string, body: string | null = null) =>
-      request(tasks + path, { method, headers: { Authorization: `Bearer ${bearer}` }, body });
-    await send('POST', '/tasks', secondToken, '{"action":"signed-in"}');
+    const queue = (action: string) =>
+      request(`${tasks}/tasks`, { method: 'POST', headers: bearer(secondToken), body: JSON.stringify({ action }) });
+    await queue('signed-in');
     for (const page of [first, second, stranger]) await lists(page, 'signed-in');
 
     const states = await noteStates(second);
-    await send('DELETE', '/auth/token', token);
+    await revoke(tasks, token);
     await first.getByText('Your session has ended.').waitFor();
-    await send('POST', '/tasks', secondToken, '{"action":"taken-over"}');
+    await queue('taken-over');
     await lists(second, 'taken-over');
     expect(await states()).to.deep.equal(['live']);
     expect(streams.holders()).to.have.members([second, stranger]);
 
     // The tab that does not hold a stream notices that its own token is revoked.
-    await send('DELETE', '/auth/token', await enterKey(first, apiKey));
+    await revoke(tasks, await enterKey(first, apiKey));
     await first.getByText('Your session has ended.').waitFor();
   });
 });

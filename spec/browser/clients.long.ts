@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core';
 import { post, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import { describeInBrowser, part, partShows, reaches, signIn, visit } from './chromium.ts';
+import { itShowsFailedTasksAt, itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
 import { imitateStream, START } from './ticker-page.ts';
 
 const HALF_HOUR = 30 * 60;
@@ -110,4 +111,15 @@ describeInBrowser('the task board under load', () => {
     expect(command.length).to.be.above(1_000_000);
     expect(command).to.include('xtyped');
   });
+});
+
+describeInBrowser('both clients', () => {
+  // With presentation.spec.ts, each page is seen at each width, and in both color schemes.
+  itShowsTheTickerAt(1280, 'dark');
+  itShowsTheTickerAt(2560, 'light');
+  itShowsTheTaskBoardAt(320, 'light');
+  itShowsTheTaskBoardAt(2560, 'light');
+  itShowsFailedTasksAt(768, 'light');
+  itShowsFailedTasksAt(1280, 'dark');
+  itShowsFailedTasksAt(2560, 'dark');
 });
