@@ -172,6 +172,15 @@ export async function changes(read: () => Promise<string | null>, before?: strin
   return eventually(read, (now) => now !== old);
 }
 
+/** Counts the page's requests to matching URLs from now on. */
+export function countRequests(page: Page, url: RegExp): () => number {
+  let count = 0;
+  page.on('request', (request) => {
+    if (url.test(request.url())) count += 1;
+  });
+  return () => count;
+}
+
 /** Notes every state of the connection indicator from now on. Returns a function that returns the states. */
 export async function noteStates(page: Page): Promise<() => Promise<string[]>> {
   const states = await page.evaluateHandle(() => {

@@ -1,12 +1,12 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import type { Page, Request } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { describeInBrowser, enlargeText, part, partShows, reaches, visit } from './chromium.ts';
+import { countRequests, describeInBrowser, enlargeText, part, partShows, reaches, visit } from './chromium.ts';
 import { listedActions, lists, queueButton, startWithHandlers, tab } from './task-rows.ts';
 
 /** Most looks at the queue, one each second, until the pill shows that the service is offline, or back. */
@@ -21,14 +21,9 @@ const SLOW = `export default {
 
 /** Waits for a state. Counts looks instead of seconds, which a loaded machine may need more of. */
 async function reachesAfter(page: Page, state: string, mostLooks: number): Promise<void> {
-  let looks = 0;
-  const count = (request: Request) => {
-    if (request.url().endsWith('/queue')) looks += 1;
-  };
-  page.on('request', count);
+  const looks = countRequests(page, /\/queue$/);
   await reaches(page, state);
-  page.off('request', count);
-  expect(looks).to.be.at.most(mostLooks);
+  expect(looks()).to.be.at.most(mostLooks);
 }
 const queueState = (page: Page, text: string) => partShows(page, 'queue-state', text);
 const notice = (page: Page, kind: string) => page.locator(`.situation[data-kinds~="${kind}"]`);

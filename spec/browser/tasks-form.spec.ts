@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { changes, describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { changes, countRequests, describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
 import {
   actionChoice,
   curlArguments,
@@ -210,7 +210,7 @@ describeInBrowser('the form with a handlers module', () => {
     expect(await page.locator('#choice option').count()).to.equal(0);
   });
 
-  it('shows the progress of its tasks by events, and lets them be cancelled here or elsewhere unless they have finished', async () => {
+  it('follows its tasks by events, lets them be cancelled here or elsewhere unless they have finished, and lets failed ones be edited or, unless they failed for good, tried again', async () => {
     const { tasks } = services();
     // A request for a task that is being cancelled may be answered with 404, and one for a finished one with 409.
     const page = await visit(tasks, { tolerated: /status of 40[49]/ });
@@ -222,15 +222,12 @@ describeInBrowser('the form with a handlers module', () => {
       await page.keyboard.press('Enter');
       return (await answer).status();
     };
-    let requests = 0;
-    page.on('request', (request) => {
-      if (/\/tasks\/(search\?|[\da-f-]{36}$)/.test(request.url())) requests += 1;
-    });
+    const requests = countRequests(page, /\/tasks\/(search\?|[\da-f-]{36}$)/);
     await queue(page, 'steps');
     // An answer shows at most one note, so the others came from events.
     const notes = new Set<string | null>();
     await eventually(
-      async () => notes.add(await part(page, 'progress-note').textContent()).size - requests,
+      async () => notes.add(await part(page, 'progress-note').textContent()).size - requests(),
       (others) => others >= 8,
     );
     await ownTask(page, 'running')
@@ -278,12 +275,7 @@ describeInBrowser('the form with a handlers module', () => {
     await cancelButton.click();
     await ownTask(page, 'completed').waitFor();
     expect(isRefused).to.equal(true);
-  });
 
-  it('lets its failed tasks be edited or, unless they failed for good, tried again, follows one that another client redrives, and counts down to the next attempt', async () => {
-    const path = join(await temporaryFolder(), 'file');
-    const { tasks } = services();
-    const page = await visit(tasks);
     await queue(page, 'declined', '{"amount": 12}');
     await ownTask(page, 'failed').filter({ hasText: 'card declined' }).waitFor();
     expect(await page.getByRole('button', { name: 'Try again' }).count()).to.equal(0);
@@ -293,12 +285,12 @@ describeInBrowser('the form with a handlers module', () => {
     expect(await page.locator('#choice').inputValue()).to.equal('declined');
     expect(await part(page, 'curl').textContent()).to.include('"amount":12');
 
+    const path = join(await temporaryFolder(), 'file');
     await queue(page, 'found', JSON.stringify({ path }));
     const missing = ownTask(page, 'failed').filter({ hasText: 'no such file' });
     await missing.waitFor();
-    const id = await missing.getAttribute('data-id');
     await writeFile(path, '');
-    await post(`${tasks}/dead-letters/${id}/retry`, {});
+    await post(`${tasks}/dead-letters/${await missing.getAttribute('data-id')}/retry`, {});
     await ownTask(page, 'completed').filter({ hasText: 'found' }).waitFor();
 
     await queue(page, 'soon');

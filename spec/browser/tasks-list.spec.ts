@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, request, startServices, untilTask } from '../support/program.ts';
-import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { countRequests, describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
 import { curlArguments, ownTask, partsShow, row, rows, startWithHandlers, tab, texts, untilRows } from './task-rows.ts';
 
 const HANDLERS = `
@@ -32,13 +32,11 @@ const numbered = (length: number, name = 'action') => Array.from({ length }, (_,
 describeInBrowser('the lists of the task board', () => {
   const services = onceForSuite(startServices);
 
-  it('show what others queue as it happens, without asking again and again, with the focus in place, and can be used by keyboard only', async () => {
+  it('show what others queue as it happens, with bidirectional controls as escapes, stand still while they are used or paused, and can be used by keyboard only', async () => {
     const { tasks } = services();
-    let listings = 0;
+    let listings = () => 0;
     const prepare = async (page: Page) => {
-      page.on('request', (request) => {
-        if (request.url().startsWith(`${tasks}/tasks/search?`)) listings += 1;
-      });
+      listings = countRequests(page, /\/tasks\/search\?/);
     };
     const page = await visit(tasks, { prepare });
     await reaches(page, 'live');
@@ -47,7 +45,7 @@ describeInBrowser('the lists of the task board', () => {
       await row(page, action).waitFor();
     }
     // At most one listing per task, and the initial ones.
-    expect(listings).to.be.within(1, 6);
+    expect(listings()).to.be.within(1, 6);
     await row(page, 'three').locator('a').focus();
     await post(`${tasks}/tasks`, { action: 'newer' });
     await page.getByRole('button', { name: '1 new – show' }).waitFor();
@@ -72,6 +70,51 @@ describeInBrowser('the lists of the task board', () => {
     }
     await page.keyboard.press('Enter');
     await page.waitForURL(/\?task=/);
+    await page.keyboard.press('Escape');
+    await page.locator('#find').focus();
+
+    const data = { text: 'file \u202Egpj.exe' };
+    await post(`${tasks}/tasks`, { action: 'uppercase', data });
+    const { id } = (await post(`${tasks}/tasks`, { action: 'א\u202Eabc', data })).body;
+    await untilTask(tasks, id);
+    const unseen = (text: string) => partShows(page, 'unseen', text);
+    const shown = await row(page, 'א\\u202eabc').textContent();
+    expect(shown).to.include('{"text":"file \\u202egpj.exe"}');
+    expect(await row(page, 'uppercase').textContent()).to.include('FILE \\u202eGPJ.EXE');
+    expect(await page.evaluate(() => /[\u202a-\u202e]/.test(document.body.innerText))).to.equal(false);
+
+    const before = await names(page);
+    await rows(page).first().hover();
+    await complete(tasks, ['while-hovering']);
+    await unseen('1 new – show');
+    expect(await names(page)).to.deep.equal(before);
+    await page.mouse.move(0, 0);
+    await row(page, 'while-hovering').waitFor();
+
+    await page.evaluate(() => getSelection()?.selectAllChildren(document.querySelector('.task-row') as Element));
+    await complete(tasks, ['while-selecting']);
+    await unseen('1 new – show');
+    await page.evaluate(() => getSelection()?.empty());
+    await row(page, 'while-selecting').waitFor();
+
+    await page.getByRole('button', { name: 'Pause list' }).click();
+    await page.mouse.move(0, 0);
+    const paused = await names(page);
+    await complete(tasks, ['while-paused', 'while-paused-too']);
+    await unseen('2 new – show');
+    expect(await names(page)).to.deep.equal(paused);
+    await page.getByRole('button', { name: 'Resume list' }).click();
+    await row(page, 'while-paused-too').waitFor();
+
+    // The page moves between the press and the release of the button.
+    await rows(page).nth(3).locator('.task-name').hover();
+    await page.mouse.down();
+    const aimedAt = await page.locator('.task-row:active').getAttribute('data-row');
+    await page.evaluate(() => {
+      (document.querySelector('.tabs') as HTMLElement).style.marginTop = '60px';
+    });
+    await page.mouse.up();
+    await page.waitForURL(new RegExp(`task=${aimedAt}`));
   });
 
   it('have a tab for each state with the number of tasks, and columns that fit', async () => {
@@ -111,53 +154,6 @@ describeInBrowser('the lists of the task board', () => {
     expect(await row(page, 'late').locator('.task-time').textContent()).to.equal('in 60 min');
     expect(await row(page, 'late').textContent()).to.include('much later');
     expect(await page.title()).to.equal('Retrying · Tasks');
-  });
-
-  it('show bidirectional controls as escapes, stay still while they are used or paused, and open the row that a click was aimed at', async () => {
-    const { tasks } = services();
-    const data = { text: 'file \u202Egpj.exe' };
-    await post(`${tasks}/tasks`, { action: 'uppercase', data });
-    const { id } = (await post(`${tasks}/tasks`, { action: 'א\u202Eabc', data })).body;
-    await untilTask(tasks, id);
-    const page = await visit(tasks, { width: 1600 });
-    const unseen = (text: string) => partShows(page, 'unseen', text);
-    const shown = await row(page, 'א\\u202eabc').textContent();
-    expect(shown).to.include('{"text":"file \\u202egpj.exe"}');
-    expect(await row(page, 'uppercase').textContent()).to.include('FILE \\u202eGPJ.EXE');
-    expect(await page.evaluate(() => /[\u202a-\u202e]/.test(document.body.innerText))).to.equal(false);
-
-    const before = await names(page);
-    await rows(page).first().hover();
-    await complete(tasks, ['while-hovering']);
-    await unseen('1 new – show');
-    expect(await names(page)).to.deep.equal(before);
-    await page.mouse.move(0, 0);
-    await row(page, 'while-hovering').waitFor();
-
-    await page.evaluate(() => getSelection()?.selectAllChildren(document.querySelector('.task-row') as Element));
-    await complete(tasks, ['while-selecting']);
-    await unseen('1 new – show');
-    await page.evaluate(() => getSelection()?.empty());
-    await row(page, 'while-selecting').waitFor();
-
-    await page.getByRole('button', { name: 'Pause list' }).click();
-    await page.mouse.move(0, 0);
-    const paused = await names(page);
-    await complete(tasks, ['while-paused', 'while-paused-too']);
-    await unseen('2 new – show');
-    expect(await names(page)).to.deep.equal(paused);
-    await page.getByRole('button', { name: 'Resume list' }).click();
-    await row(page, 'while-paused-too').waitFor();
-
-    // The page moves between the press and the release of the button.
-    await rows(page).nth(3).locator('.task-name').hover();
-    await page.mouse.down();
-    const aimedAt = await page.locator('.task-row:active').getAttribute('data-row');
-    await page.evaluate(() => {
-      (document.querySelector('.tabs') as HTMLElement).style.marginTop = '60px';
-    });
-    await page.mouse.up();
-    await page.waitForURL(new RegExp(`task=${aimedAt}`));
   });
 
   it('say why they are empty, find text, ids and keys on the service, list the tasks of one action or time, keep the row that is open, and go back to older ones', async () => {

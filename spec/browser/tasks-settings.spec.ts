@@ -16,12 +16,12 @@ describeInBrowser('schedules and limits on the board', () => {
   });
   const find = async (path: string) => (await request(`${services().tasks}${path}`)).body;
 
-  it('decide when tasks start: scheduled ones are listed by the time when they are due and run now on request, and limited ones are listed with what they wait for', async () => {
+  it('list tasks by what they wait for, and are made, paused, run, edited and deleted, with errors at their fields, unless they are those of the handlers module', async () => {
     const { tasks } = services();
     const schedule = (action: string, delay: number) => post(`${tasks}/tasks`, { action, delay, priority: 1 });
     await schedule('next week', 604_800);
     await schedule('next hour', 3_600);
-    const page = await visit(`${tasks}/?state=scheduled`);
+    const page = await visit(`${tasks}/?state=scheduled`, { tolerated: /status of 40/ });
     await rows(page).nth(1).waitFor();
     expect(await rows(page).first().locator('[data-part="time"]').textContent()).to.match(/^in (59|60) min/);
     await partsShow(page, { 'count-scheduled': '2' });
@@ -31,19 +31,16 @@ describeInBrowser('schedules and limits on the board', () => {
     expect(names).to.deep.equal(['next hour', 'tomorrow', 'next week']);
 
     await rows(page).first().locator('.task-name').click();
-    const inspector = page.getByRole('dialog');
-    await inspector.getByText('Due, priority 1').waitFor();
-    await inspector.getByRole('button', { name: 'Run now' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('Due, priority 1').waitFor();
+    await dialog.getByRole('button', { name: 'Run now' }).click();
     await partShows(page, 'inspector-state', 'completed');
-    expect(await inspector.getByRole('button', { name: 'Run now' }).isVisible()).to.equal(false);
+    expect(await dialog.getByRole('button', { name: 'Run now' }).isVisible()).to.equal(false);
     await partsShow(page, { 'count-scheduled': '2' });
 
     await page.keyboard.press('Escape');
-    const limits = await fetch(`${tasks}/limits/sum`, {
-      method: 'PUT',
-      body: JSON.stringify({ rate: { count: 1, seconds: 86_400 }, per_key: { concurrency: 1 } }),
-    });
-    expect(limits.status).to.equal(200);
+    const limit = { rate: { count: 1, seconds: 86_400 }, per_key: { concurrency: 1 } };
+    await request(`${tasks}/limits/sum`, { method: 'PUT', body: JSON.stringify(limit) });
     for (const priority of [3, 3, 1]) {
       await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] }, limit_key: 'acme', priority });
     }
@@ -53,24 +50,20 @@ describeInBrowser('schedules and limits on the board', () => {
     for (const reason of [/sum: next start .*\d\d:\d\d:\d\d/, 'acme: 0 of 1 running, the rest reserved'])
       await rows(page).filter({ hasText: reason }).waitFor();
     await rows(page).filter({ hasText: 'priority 1' }).locator('.task-name').click();
-    await inspector.getByText(/^Waiting for the limit of (acme|sum): /).waitFor();
+    await dialog.getByText(/^Waiting for the limit of (acme|sum): /).waitFor();
     await partShows(page, 'inspector-state', 'limited');
     expect(await part(page, 'facts').locator('dd').allTextContents()).to.deep.equal(['1', 'acme']);
     await page.mouse.move(0, 0);
     await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] } });
     await rows(page).nth(2).waitFor();
-    expect((await fetch(`${tasks}/limits/sum`, { method: 'DELETE' })).status).to.equal(204);
+    await request(`${tasks}/limits/sum`, { method: 'DELETE' });
     await partShows(page, 'inspector-state', 'completed');
     await page.keyboard.press('Escape');
     await page.getByText('No task waits for a limit.').waitFor();
-  });
 
-  it('are made, paused, run, edited and deleted, with errors at their fields; those of the handlers module are edited there; a task leads to its schedule', async () => {
-    const page = await visit(services().tasks, { tolerated: /status of 40/ });
     await page.getByRole('link', { name: 'Schedules' }).click();
     await page.waitForURL(/\?view=schedules$/);
     await page.getByRole('button', { name: 'New schedule' }).click();
-    const dialog = page.getByRole('dialog');
     const save = async (fields: Record<string, string>) => {
       await fill(dialog, fields);
       await dialog.getByRole('button', { name: 'Save' }).click();
@@ -99,9 +92,8 @@ describeInBrowser('schedules and limits on the board', () => {
     expect(await find('/schedules/weekly')).to.include({ paused: true, priority: 1 });
     await row.getByRole('button', { name: 'Run now' }).click();
     await part(page, 'settings-status').first().getByRole('link').click();
-    const inspector = page.getByRole('dialog', { name: 'report' });
     await partShows(page, 'inspector-state', 'completed');
-    await inspector.getByRole('button', { name: 'Close the task' }).click();
+    await dialog.getByRole('button', { name: 'Close the task' }).click();
 
     await row.getByRole('button', { name: 'Edit' }).click();
     expect(await dialog.getByLabel('Name').isEditable()).to.equal(false);
@@ -119,7 +111,6 @@ describeInBrowser('schedules and limits on the board', () => {
     expect((await find('/schedules')).count).to.equal(1);
     expect(await page.evaluate(() => document.activeElement?.textContent)).to.equal('New schedule');
 
-    const { tasks } = services();
     await request(`${tasks}/queue/pause`, { method: 'POST' });
     const { id } = (await request(`${tasks}/schedules/nightly/run`, { method: 'POST' })).body;
     await page.goto(`${tasks}/?task=${id}`);

@@ -6,6 +6,7 @@ import { severable } from '../support/severable.ts';
 import { eventually, until } from '../support/until.ts';
 import {
   changes,
+  countRequests,
   describeInBrowser,
   enlargeText,
   LOST,
@@ -50,10 +51,7 @@ describeInBrowser('the connection of the ticker client', () => {
       (await request(`${ticker}/prices/history`, { headers })).body.timestamps;
     const recorded = await eventually(recordedSeconds, (seconds) => seconds.length > 3);
     const page = await visit(network.url, { tolerated: LOST });
-    let histories = 0;
-    page.on('request', (each) => {
-      if (each.url().includes('/prices/history')) histories += 1;
-    });
+    const histories = countRequests(page, /\/prices\/history/);
     await signIn(page, apiKey);
     const second = async (key: string) => {
       await slider(page).press(key);
@@ -76,7 +74,7 @@ describeInBrowser('the connection of the ticker client', () => {
       },
       (seconds) => seconds.every((each, index) => index === 0 || (seconds[index - 1] ?? 0) - each === 1),
     );
-    expect(histories).to.equal(1);
+    expect(histories()).to.equal(1);
 
     await page.evaluate(LONG_RECONNECT);
     for (const bringAbout of Object.values(causes)) {

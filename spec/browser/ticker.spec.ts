@@ -3,7 +3,17 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
-import { changes, describeInBrowser, expectFewShifts, part, reaches, recordShifts, signIn, visit } from './chromium.ts';
+import {
+  changes,
+  describeInBrowser,
+  expectFewShifts,
+  part,
+  partShows,
+  reaches,
+  recordShifts,
+  signIn,
+  visit,
+} from './chromium.ts';
 import { shown } from './ticker-page.ts';
 
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
@@ -73,14 +83,10 @@ describeInBrowser('the ticker client', () => {
       expect(await page.locator(`[data-symbol="${symbol}"] canvas`).count()).to.equal(1);
     }
     expect(await part(page, 'change-since').first().textContent()).to.match(/^Change since \d\d:\d\d:\d\d$/);
-    const change = part(page, 'change').first();
-    await page.waitForFunction(() =>
-      document.querySelector('[data-part=change]:is([data-direction=up],[data-direction=down])'),
-    );
+    const change = part(page, 'change').and(page.locator('[data-direction=up], [data-direction=down]')).first();
     expect(await change.textContent()).to.match(/(up|down).*[+−<]\d+\.\d\d%.*[+−]\d+\.\d\d/s);
     expect(await change.locator('svg').boundingBox(), 'an arrow, beside the colour').to.include.keys('x');
-    await page.locator('[data-part="round-trip"]:not(:empty)').waitFor();
-    expect(await part(page, 'round-trip').textContent()).to.match(/^[\d.]+ ms$/);
+    await partShows(page, 'round-trip', /^[\d.]+ ms$/);
 
     await changes(price(page));
     await page.getByRole('button', { name: 'Pause' }).click();
@@ -91,9 +97,8 @@ describeInBrowser('the ticker client', () => {
     await page.evaluate(() => new Promise(requestAnimationFrame));
     expect(await part(page, 'board').textContent()).to.equal(held);
     expect(await part(page, 'connection-text').textContent()).to.match(/^Paused \d\d:\d\d:\d\d$/);
-    const greys = await page
-      .locator('.price, .change')
-      .evaluateAll((all) => all.map((each) => getComputedStyle(each).color));
+    const quiet = page.locator('.price, .change');
+    const greys = await quiet.evaluateAll((all) => all.map((each) => getComputedStyle(each).color));
     expect(new Set(greys), 'as grey as other quiet text').to.have.length(1);
     const stopped = await price(page)();
     await page.getByRole('button', { name: 'Resume' }).click();
