@@ -18,13 +18,10 @@ const ARGUMENTS = [
   '--headless',
   '--no-sandbox',
   '--disable-gpu',
-  '--disable-quic',
   '--no-first-run',
   '--disable-background-networking',
   '--disable-component-update',
-  '--disable-sync',
   '--disable-extensions',
-  '--disable-breakpad',
   '--disable-field-trial-config',
   '--no-startup-window',
   // Without these flags Chromium throttles timers in a background page.

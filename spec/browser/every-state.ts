@@ -7,7 +7,7 @@ import { severable } from '../support/severable.ts';
 import { eventually } from '../support/until.ts';
 import { LOST, part, partShows, reaches, signIn, visit } from './chromium.ts';
 import { fill, startWithHandlers, untilFailed } from './task-rows.ts';
-import { LONG_RECONNECT, STALE_AFTER_MS } from './ticker-page.ts';
+import { LONG_RECONNECT } from './ticker-page.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -99,7 +99,7 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
     await page.goBack();
     await page.getByRole('button', { name: 'Pause' }).click();
     await checkAppearance(page, 'paused');
-    await page.clock.fastForward(STALE_AFTER_MS);
+    await page.clock.fastForward(4_000);
     await reaches(page, 'stale');
     await checkAppearance(page, 'stale');
     network.cut();

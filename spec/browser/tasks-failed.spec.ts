@@ -7,10 +7,7 @@ import { post, request, untilAnswer } from '../support/program.ts';
 import { describeInBrowser, part, partShows, visit } from './chromium.ts';
 import { queueButton, rows, startWithHandlers, texts, untilFailed, untilRows } from './task-rows.ts';
 
-/** Time to undo a redrive, purge or cancellation, and time for which its result is shown, in milliseconds. */
-type HeldDelay = 8_000 | 6_000;
-
-/** Holds back the page's timers of an undo, until {@link elapse} runs them. Call it before the page loads. */
+/** Holds back the page's timers of an undo and of its result, until {@link elapse} runs them. Call it before the page loads. */
 const holdTimers = (page: Page) =>
   page.addInitScript(() => {
     // A held timer has its negative delay as its id.
@@ -31,7 +28,7 @@ const holdTimers = (page: Page) =>
     });
   });
 
-const elapse = (page: Page, delay: HeldDelay) =>
+const elapse = (page: Page, delay: 8_000 | 6_000) =>
   // @ts-expect-error: defined above
   page.evaluate((wanted) => window.elapse(wanted), delay);
 
@@ -300,22 +297,19 @@ describeInBrowser('the failed tasks on the board', () => {
   });
 });
 
+/** Goes to the address of another task, as the Back button does. */
+const goTo = (page: Page, id: string) =>
+  page.evaluate((task) => {
+    history.pushState(null, '', `?task=${task}`);
+    dispatchEvent(new PopStateEvent('popstate'));
+  }, id);
+
 describeInBrowser('the inspector of the task board', () => {
-  const services = onceForSuite(() => startWithHandlers(HANDLERS));
-
-  const submit = async (submission: object): Promise<string> =>
-    (await post(`${services().tasks}/tasks`, submission)).body.id;
-
-  /** Goes to the address of another task, as the Back button does. */
-  const goTo = (page: Page, id: string) =>
-    page.evaluate((task) => {
-      history.pushState(null, '', `?task=${task}`);
-      dispatchEvent(new PopStateEvent('popstate'));
-    }, id);
-
   it('shows the timeline, payload and result of a task by its address, hands it to the form, redrives or cancels it, and says that an id is unknown', async () => {
+    const { tasks } = await startWithHandlers(HANDLERS);
+    const submit = async (submission: object) => (await post(`${tasks}/tasks`, submission)).body.id as string;
     const id = await submit({ action: 'echo', data: { text: 'hello' } });
-    const page = await visit(`${services().tasks}/?task=${id}`, { tolerated: /status of 404/ });
+    const page = await visit(`${tasks}/?task=${id}`, { tolerated: /status of 404/ });
     await state(page, 'completed');
     expect(await part(page, 'inspector-title').textContent()).to.equal('echo');
     expect(await part(page, 'inspector-id').textContent()).to.equal(id);
@@ -340,7 +334,7 @@ describeInBrowser('the inspector of the task board', () => {
     expect(await text('curl-text')).to.include(`/tasks -d '{"action":"echo","data":{"text":"hello"}}'`);
     await page.keyboard.press('Escape');
     await inspector(page).waitFor({ state: 'hidden' });
-    expect(page.url()).to.equal(`${services().tasks}/`);
+    expect(page.url()).to.equal(`${tasks}/`);
 
     await goTo(page, id);
     await inspector(page).getByRole('button', { name: 'Edit and resubmit' }).click();
@@ -357,7 +351,7 @@ describeInBrowser('the inspector of the task board', () => {
     const data = { text: 'x'.repeat(50_000) };
     await goTo(page, await submit({ action: 'echo', data }));
     await state(page, 'completed');
-    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: services().tasks });
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: tasks });
     const payload = part(page, 'payload-text');
     expect(await text('payload-text')).to.have.length(20_001);
     await payload.getByText('JSON text').click();
@@ -384,7 +378,7 @@ describeInBrowser('the inspector of the task board', () => {
     expect((await steps(page)).at(-1)).to.match(/^Failed permanently/);
 
     await goTo(page, await submit({ action: 'crashes' }));
-    const stack = part(page, 'step-stack').filter({ hasText: 'TypeError' });
+    const stack = part(page, 'step-stack').filter({ hasText: 'TypeError' }).first();
     expect(await stack.textContent()).to.match(/^TypeError\n {4}at .*handlers\.ts:\d+:\d+/);
 
     await goTo(page, await submit({ action: 'late' }));

@@ -119,10 +119,8 @@ describeInBrowser('the layout of the task board', () => {
 });
 
 describeInBrowser('the charts of the task board', () => {
-  const services = onceForSuite(() => startServices());
-
   it('follow the tasks of the service, show a range at once, also without colour and as a table, and the numbers under the pointer, then ask only for newer seconds', async () => {
-    const { tasks } = services();
+    const { tasks } = await startServices();
     const page = await visit(tasks);
     const history = part(page, 'history-table').locator('tr');
     await part(page, 'throughput').locator('canvas').waitFor();

@@ -49,16 +49,12 @@ async function openTab(url: string, prepare?: typeof allowSlowness, options?: Vi
   return { page, streams };
 }
 
-/** Opens more tabs with a page's address in its context, and waits until they are live. */
-async function openTabs(page: Page, number: number): Promise<Page[]> {
-  const tabs: Page[] = [];
-  for (let i = 0; i < number; i++) {
-    const tab = await page.context().newPage();
-    await tab.goto(page.url());
-    tabs.push(tab);
-  }
-  for (const tab of tabs) await reaches(tab, 'live');
-  return tabs;
+/** Opens another tab with a page's address in its context, and waits until it is live. */
+async function openAnother(page: Page): Promise<Page> {
+  const tab = await page.context().newPage();
+  await tab.goto(page.url());
+  await reaches(tab, 'live');
+  return tab;
 }
 
 /** Makes a tab hidden or visible to its scripts. Playwright keeps all pages visible, so the property is replaced. */
@@ -86,7 +82,7 @@ describeInBrowser('tabs of the task board', () => {
   it('share one event stream, hand it over when hidden, close it when all are hidden, and continue that of a closed tab without a gap', async () => {
     const { page, streams } = await openTab(services().tasks, allowSlowness);
     await streams.heldBy(page);
-    const others = await openTabs(page, 2);
+    const others = [await openAnother(page), await openAnother(page)];
     const all = [page, ...others];
     await streams.heldBy(page);
     await reachesTabs('for-all-tabs', ...all);
@@ -133,7 +129,7 @@ describeInBrowser('tabs of the task board', () => {
     await lists(page, 'while-away');
     await streams.heldBy(page);
 
-    const [other] = (await openTabs(page, 1)) as [Page];
+    const other = await openAnother(page);
     await page.evaluate(() => {
       BroadcastChannel.prototype.postMessage = () => {};
     });

@@ -1,8 +1,5 @@
 import type { Page, WebSocketRoute } from 'playwright-core';
 
-/** Time in milliseconds after which the page certainly shows its prices as stale. */
-export const STALE_AFTER_MS = 4_000;
-
 /** Script that sets the page's reconnect delay to more than 15 minutes, so that any earlier reconnect has another cause. */
 export const LONG_RECONNECT = 'Math.random = () => 1_000';
 

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import {
@@ -38,10 +37,8 @@ const visibleSymbols = (page: Page) => page.locator('.price-card:visible h2').al
 const price = (page: Page) => () => shown(page, 'BTC-USD', 'price');
 
 describeInBrowser('the ticker client', () => {
-  const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '100' } }));
-
-  it('exchanges the key for live prices, leaves nothing secret, freezes the prices while paused, announces a summary only if asked to, names the tab after the open symbol, and signs out', async () => {
-    const { ticker, apiKey } = services();
+  it('exchanges the key for live prices, leaves nothing secret, freezes the prices while paused, announces a summary only if asked to, can be used by keyboard only, and shows time and price under the crosshair', async () => {
+    const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '100' } });
     const logged: string[] = [];
     const frames: string[] = [];
     const prepare = async (page: Page) => {
@@ -129,11 +126,8 @@ describeInBrowser('the ticker client', () => {
     await field.waitFor();
     expect(await part(page, 'sign-in-reason').isHidden()).to.equal(true);
     expect(await page.title()).to.equal('Ticker');
-  });
 
-  it('can be used by keyboard only, and shows time and price under the crosshair, for pointer and keyboard', async () => {
-    const { ticker, apiKey } = services();
-    const page = await visit(ticker);
+    await page.goto(ticker);
     const focus = () =>
       page.evaluate(() => {
         const element = document.activeElement as HTMLElement;
@@ -175,9 +169,8 @@ describeInBrowser('the ticker client', () => {
     // The chart has one point per second.
     const latest = () => chart.getAttribute('aria-valuemax');
     await changes(latest);
-    const box = await page.locator('.u-over').first().boundingBox();
-    if (box === null) throw new Error('there is no chart');
-    await page.mouse.move(box.x + box.width - 2, box.y + box.height / 2);
+    const { x = 0, y = 0, width = 0, height = 0 } = (await page.locator('.u-over').first().boundingBox()) ?? {};
+    await page.mouse.move(x + width - 2, y + height / 2);
     await page.locator('[data-symbol="ETH-USD"] .readout[data-point]').waitFor();
     expect(await shown(page, 'BTC-USD', 'readout')).to.match(/^\d\d:\d\d:\d\d {2}\$[\d,]+\.\d\d$/);
     await page.mouse.move(5, 5);

@@ -325,13 +325,10 @@ describe('the files for Prometheus and Grafana', () => {
     expect([scrape.job_name]).to.deep.equal(OF_THE_TARGET.job);
   });
 
-  it('use one data source', () => {
+  it('have panels of one data source without overlap, each with its own id', () => {
     const uids = JSON.stringify(dashboard).match(/"datasource":\{[^}]*\}/g) ?? [];
     const { uid, type } = file('grafana/datasource.yml').datasources[0];
     expect(new Set(uids)).to.deep.equal(new Set([`"datasource":${JSON.stringify({ type, uid })}`]));
-  });
-
-  it('lay out panels without overlap, each with its own id', () => {
     const { panels } = dashboard as { panels: { id: number; gridPos: Record<'x' | 'y' | 'w' | 'h', number> }[] };
     expect(new Set(panels.map(({ id }) => id)).size).to.equal(panels.length);
     const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
