@@ -7,7 +7,7 @@ import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
 import { countRequests, describeInBrowser, enlargeText, part, partShows, reaches, visit } from './chromium.ts';
-import { listedActions, lists, queueButton, startWithHandlers, tab } from './task-rows.ts';
+import { listedActions, lists, ownTask, queueButton, startWithHandlers, tab } from './task-rows.ts';
 
 /** Most looks at the queue, one each second, until the pill shows that the service is offline, or back. */
 const LOOKS_UNTIL_OFFLINE = 5;
@@ -25,6 +25,7 @@ async function reachesAfter(page: Page, state: string, mostLooks: number): Promi
   await reaches(page, state);
   expect(looks()).to.be.at.most(mostLooks);
 }
+const alert = (page: Page, hasText: string | RegExp) => page.getByRole('alert').filter({ hasText });
 const queueState = (page: Page, text: string) => partShows(page, 'queue-state', text);
 const notice = (page: Page, kind: string) => page.locator(`.situation[data-kinds~="${kind}"]`);
 const figure = (page: Page, name: string, text: string | RegExp) => partShows(page, `health-${name}`, text);
@@ -57,7 +58,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     expect(await page.title()).to.match(/^⚠ The service does not answer\./);
     expect(await page.getByRole('button', { name: 'Retry' }).isVisible()).to.equal(true);
     await queueButton(page).click();
-    await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
+    await alert(page, 'The service cannot be reached.').waitFor();
     await listedActions(page).click();
     await partShows(page, 'inspector-state', 'queued');
     const { tasks } = await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
@@ -160,16 +161,13 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await Promise.all([said, button.click()]);
     await button.click({ force: true });
     expect(early, 'requests before the time that Retry-After names').to.equal(0);
-    await page
-      .getByRole('alert')
-      .filter({ hasText: /^The queue is full\.$/ })
-      .waitFor();
+    await alert(page, /^The queue is full\.$/).waitFor();
     await fetch(`${tasks}/tasks/${body.id}`, { method: 'DELETE' });
     await notice(page, 'full').waitFor({ state: 'hidden' });
     await partShows(page, 'sentence', /submissions? a (minute|second) refused/);
-    await page.getByRole('alert').filter({ hasText: 'The queue is full.' }).waitFor({ state: 'hidden' });
+    await alert(page, 'The queue is full.').waitFor({ state: 'hidden' });
     await button.click();
-    await page.locator('.own-task[data-state="completed"]').waitFor();
+    await ownTask(page, 'completed').waitFor();
   });
 
   it('is “Live” without the event stream, names the error that the service answers, and updates a notice in place, announced once', async () => {
@@ -181,11 +179,11 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await post(`${tasks}/tasks`, { action: 'counted' });
     await lists(page, 'counted');
     await queueButton(page).click();
-    await page.locator('.own-task[data-state="completed"]').waitFor();
+    await ownTask(page, 'completed').waitFor();
 
     await page.route('**/tasks', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()));
     await queueButton(page).click();
-    const error = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
+    const error = alert(page, 'The service cannot be reached.');
     await error.waitFor();
     await post(`${tasks}/tasks`, { action: 'rendered-later' });
     await lists(page, 'rendered-later');
@@ -205,7 +203,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await refuse('**/queue', 'queue unavailable', '3');
     await queueButton(page).click();
     await failing('queue unavailable');
-    const refusal = page.getByRole('alert').filter({ hasText: /^The service answers: failed to queue task\.$/ });
+    const refusal = alert(page, /^The service answers: failed to queue task\.$/);
     await refusal.waitFor();
     const asked: number[] = [];
     page.on('request', (request) => {

@@ -19,6 +19,8 @@ export function imitateStream(now = () => START, interval_ms = 1_000) {
     stream?.send(JSON.stringify({ type: 'ticker', epoch: 1, seq, data }));
   };
   return {
+    /** Seconds of the histories that the page has requested. */
+    requested: [] as (string | null)[],
     /** Number of pings that the page has sent. Each is answered at once. */
     pings: 0,
     /** Sends a price of BTC-USD in the next tick. @param skipped number of ticks before it that are not sent */
@@ -41,6 +43,7 @@ export function imitateStream(now = () => START, interval_ms = 1_000) {
         sendTick(now(), 100);
       });
       await page.route('**/prices/history?*', (route) => {
+        this.requested.push(new URL(route.request().url()).searchParams.get('seconds'));
         if (past === undefined) return route.abort();
         const timestamps = past.map(([second]) => second);
         const prices = { 'BTC-USD': past.map(([, price]) => price) };

@@ -7,15 +7,7 @@ import { expect } from 'chai';
 import { parse, stringify } from 'yaml';
 import { defaults } from '../../main/config.ts';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
-import {
-  post,
-  projectFolder,
-  type RunningServices,
-  request,
-  startServices,
-  untilAnswer,
-  untilTask,
-} from '../support/program.ts';
+import { post, projectFolder, request, startServices, untilAnswer, untilTask } from '../support/program.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { connect } from '../support/websocket.ts';
 
@@ -58,25 +50,6 @@ function read(expr: string): { selectors: Selector[]; grouping: string[] } {
     },
   });
   return { selectors, grouping };
-}
-
-/** Starts services, and uses them a little: right and wrong tokens, clients that leave, and tasks with every outcome. */
-async function startBusyServices(): Promise<RunningServices> {
-  const services = await startServices({ env: { QUEUE_MAX_BYTES: '1000', HOST: '0.0.0.0' } });
-  const { ticker, tasks, stream } = services;
-  const client = await connect(stream, { token: await services.token() });
-  await connect(stream, { token: 'none' }).catch(() => {});
-  await post(`${ticker}/auth/token`, { api_key: 'none' });
-  const gone = await connect(stream, { token: await services.token() });
-  gone.socket.close(1000);
-  await gone.closed;
-  const sum = async (number: unknown) =>
-    (await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [number] } })).body.id;
-  await untilTask(tasks, await sum(1), 'completed');
-  await untilTask(tasks, await sum('1'), 'failed');
-  await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'too much'.repeat(200) } });
-  for (let tick = 0; tick < 2; tick++) await client.nextOf('ticker');
-  return services;
 }
 
 /** Labels that Prometheus adds to every series. */
@@ -197,8 +170,22 @@ function firing(name: string, series: Series, names: string[]): object {
 }
 
 describe('the monitoring of a process', () => {
+  /** Uses services a little: right and wrong tokens, clients that leave, and tasks with every outcome. */
   const started = onceForSuite(async () => {
-    const services = await startBusyServices();
+    const services = await startServices({ env: { QUEUE_MAX_BYTES: '1000', HOST: '0.0.0.0' } });
+    const { ticker, tasks, stream } = services;
+    const client = await connect(stream, { token: await services.token() });
+    await connect(stream, { token: 'none' }).catch(() => {});
+    await post(`${ticker}/auth/token`, { api_key: 'none' });
+    const gone = await connect(stream, { token: await services.token() });
+    gone.socket.close(1000);
+    await gone.closed;
+    const sum = async (number: unknown) =>
+      (await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [number] } })).body.id;
+    await untilTask(tasks, await sum(1), 'completed');
+    await untilTask(tasks, await sum('1'), 'failed');
+    await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'too much'.repeat(200) } });
+    for (let tick = 0; tick < 2; tick++) await client.nextOf('ticker');
     return { services, scraped: (await request(`${services.admin}/metrics`)).body as string };
   });
   const scrape = () => started().scraped;
