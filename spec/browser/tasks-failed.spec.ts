@@ -183,7 +183,7 @@ describeInBrowser('the failed tasks on the board', () => {
     await row(page, 'green').waitFor();
   });
 
-  it('have an empty state with a task that fails, can be edited and queued again, and are purged after a confirmation unless that is undone or the user leaves the page', async () => {
+  it('have an empty state with a task that fails, can be edited and queued again, and are purged, as unfinished ones are cancelled, after a confirmation unless that is undone or the user leaves the page', async () => {
     const { tasks } = services();
     const page = await visit(`${tasks}/?state=failed`, { prepare: holdTimers, tolerated: /status of (404|503)/ });
     await page.getByText('No task has failed').waitFor();
@@ -258,23 +258,20 @@ describeInBrowser('the failed tasks on the board', () => {
     await elapse(page, 6_000);
     await part(page, 'toast').waitFor({ state: 'hidden' });
     expect(sent).to.equal(1);
-  });
 
-  it('are not the only ones that can be selected: unfinished tasks are cancelled, the selected ones or all that match', async () => {
-    const { tasks } = services();
     const reasons = ['blue', 'green', 'green', 'red', 'red', 'red'];
     const scheduled = reasons.map((reason, index) => ({ ...breaks(reason), delay: 3600 + index }));
     await post(`${tasks}/tasks/batch`, { tasks: scheduled });
-    const cancel = (page: Page, count: number) => {
+    const cancel = (count: number) => {
       const countdown = `${count} tasks will be cancelled in 8 seconds.`;
       return confirm(page, part(page, 'cancel-all'), `Cancel ${count} tasks?`, countdown);
     };
-    const page = await visit(`${tasks}/?state=scheduled`, { prepare: holdTimers });
+    await page.goto(`${tasks}/?state=scheduled`);
     await page.getByLabel('Select breaks').nth(3).check();
     const sixth = page.getByLabel('Select breaks').nth(5);
     await sixth.click({ modifiers: ['Shift'] });
     await partShows(page, 'list-count', '3 selected');
-    await cancel(page, 3);
+    await cancel(3);
     expect(await rows(page).count()).to.equal(3);
     await button(page, 'Undo').click();
     await rows(page).nth(5).waitFor();
@@ -283,14 +280,14 @@ describeInBrowser('the failed tasks on the board', () => {
     await rows(page).nth(3).getByRole('checkbox').check();
     await rows(page).nth(4).locator('[data-open]').focus();
     await page.keyboard.press('x');
-    await cancel(page, 2);
+    await cancel(2);
     await elapse(page, 8_000);
     await page.getByText('Cancelled 2 tasks.').waitFor();
     expect(await counts(tasks)).to.include({ scheduled: 4, cancelled: 2 });
 
     await page.locator('#find').fill('green');
     await partShows(page, 'list-count', /^2 tasks$/);
-    await cancel(page, 2);
+    await cancel(2);
     await elapse(page, 8_000);
     await page.getByText('No scheduled task matches.').waitFor();
     expect(await counts(tasks)).to.include({ scheduled: 2, cancelled: 4 });

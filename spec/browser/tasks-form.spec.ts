@@ -35,7 +35,7 @@ const schema = {
 };
 export default {
   resize: { handler: ({ width }) => width * 2, schema },
-  report: () => 'reported',
+  report: { limits: { concurrency: 2 }, handler: () => 'reported' },
   declined() { throw new PermanentError('card declined'); },
   found({ path }) {
     if (!existsSync(path)) throw new PermanentError('no such file');
@@ -50,12 +50,8 @@ export default {
     throw signal.reason;
   },
   stubborn: () => new Promise(() => {}),
-};`;
-
-const SCHEDULES = `
-export default { report: { limits: { concurrency: 2 }, handler: () => 'reported' } };
-export const schedules = { nightly: { cron: '0 3 * * *', action: 'report' } };
-`;
+};
+export const schedules = { nightly: { cron: '0 3 * * *', action: 'report' } };`;
 
 /** Queues what the form holds, and waits for the output. */
 async function yields(page: Page, output: string): Promise<void> {
@@ -320,7 +316,7 @@ describeInBrowser('the form with a handlers module', () => {
 describeInBrowser('schedules and limits on the board', () => {
   it('list tasks by what they wait for, and are made, paused, run, edited and deleted, with errors at their fields, unless they are those of the handlers module', async () => {
     const callbacks = { CALLBACK_HOSTS: 'example.org', CALLBACK_SECRET: `whsec_${'A'.repeat(32)}` };
-    const { tasks } = await startWithHandlers(SCHEDULES, { ...callbacks, TASK_UNKNOWN_ACTIONS: 'process' });
+    const { tasks } = await startWithHandlers(HANDLERS, { ...callbacks, TASK_UNKNOWN_ACTIONS: 'process' });
     const find = async (path: string) => (await request(`${tasks}${path}`)).body;
     const schedule = (action: string, delay: number) => post(`${tasks}/tasks`, { action, delay, priority: 1 });
     await schedule('next week', 604_800);

@@ -261,15 +261,10 @@ async function shown(page: Page) {
 }
 
 describeInBrowser('the address and the keys of the task board', () => {
-  const services = onceForSuite(async () => {
+  it("reproduce the view after Back and Forward, with and without the browser's page cache, open the task whose id Find is given, move through the rows, and stay switched off", async () => {
     const { tasks } = await startServices();
     const ids: string[] = [];
     for (const action of ['third', 'second', 'first']) ids.unshift((await post(`${tasks}/tasks`, { action })).body.id);
-    return { tasks, ids };
-  });
-
-  it("show what the form fields say after Back from another page, with and without the browser's page cache", async () => {
-    const { tasks } = services();
     // Chromium reports that the listener keeps the page out of its cache.
     const page = await visit(`${tasks}/?q=first`, { tolerated: /unload/ });
     for (const isCached of [true, false]) {
@@ -288,11 +283,8 @@ describeInBrowser('the address and the keys of the task board', () => {
       expect(await page.locator('#numbers').inputValue()).to.equal('4, 5');
       expect(await part(page, 'curl').textContent()).to.include('"action":"sum","data":{"numbers":[4,5]}');
     }
-  });
 
-  it('reproduce the view, follow Back and Forward, open a task whose id Find is given, move through the rows, and stay switched off', async () => {
-    const { tasks, ids } = services();
-    const page = await visit(tasks);
+    await page.goto(tasks);
     await row(page, 'second').waitFor();
     await page.locator('#find').fill('sec');
     await page.waitForURL(`${tasks}/?q=sec`);
