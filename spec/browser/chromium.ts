@@ -12,8 +12,6 @@ import { eventually } from '../support/until.ts';
 // The headless shell takes three quarters of the CPU time, but has no back/forward cache.
 const PATHS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const executablePath = PATHS.find((path) => existsSync(path));
-/** Longest wait for an element or a request, so that a page that is stuck fails the test with the name of the element. */
-const WAIT_MS = 150_000;
 const ARGUMENTS = [
   '--headless',
   '--no-sandbox',
@@ -112,7 +110,8 @@ export async function visit(url: string, options: VisitOptions = {}): Promise<Pa
   running ??= startBrowser();
   const { browser, shared } = await running;
   const context = options.ownContext ? await browser.newContext() : shared;
-  context.setDefaultTimeout(WAIT_MS);
+  // Less than the limit of a test, so that a page that is stuck fails with the name of the element.
+  context.setDefaultTimeout(150_000);
   const page = await context.newPage();
   afterTest(() => (options.ownContext ? context.close() : page.close()));
   await page.setViewportSize({ width, height });

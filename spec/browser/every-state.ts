@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { LOST, part, partShows, reaches, signIn, visit } from './chromium.ts';
 import { fill, startWithHandlers, untilFailed } from './task-rows.ts';
 import { LONG_RECONNECT } from './ticker-page.ts';
@@ -87,11 +87,10 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
     await page.getByLabel('Kind of chart').selectOption('5s');
     // The crosshair is hidden again when the chart becomes one of candles.
     const readout = page.locator('.candle-readout', { hasText: '%' }).first();
-    const pin = async () => {
+    await until(async () => {
       await page.getByRole('slider').first().press('End');
       return readout.isVisible();
-    };
-    await eventually(pin, (isPinned) => isPinned);
+    });
     await checkAppearance(page, 'candles');
     await page.locator('.u-over').first().click();
     await page.getByRole('link', { name: 'All prices' }).waitFor();

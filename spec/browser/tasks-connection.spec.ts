@@ -9,24 +9,15 @@ import { until } from '../support/until.ts';
 import { countRequests, describeInBrowser, enlargeText, part, partShows, reaches, visit } from './chromium.ts';
 import { listedActions, lists, ownTask, queueButton, startWithHandlers, tab } from './task-rows.ts';
 
-/** Most looks at the queue, one each second, until the pill shows that the service is offline, or back. */
-const LOOKS_UNTIL_OFFLINE = 5;
-const LOOKS_UNTIL_LIVE = 2;
 const tolerated = /net::ERR_|status of [45]/;
 
-/** Handler of tasks that run until they are cancelled. */
-const SLOW = `export default {
-  slow: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
-};`;
-
-/** Waits for a state. Counts looks instead of seconds, which a loaded machine may need more of. */
+/** Waits for a state. Counts looks at the queue, one each second, because a loaded machine may need more seconds. */
 async function reachesAfter(page: Page, state: string, mostLooks: number): Promise<void> {
   const looks = countRequests(page, /\/queue$/);
   await reaches(page, state);
   expect(looks()).to.be.at.most(mostLooks);
 }
 const alert = (page: Page, hasText: string | RegExp) => page.getByRole('alert').filter({ hasText });
-const queueState = (page: Page, text: string) => partShows(page, 'queue-state', text);
 const notice = (page: Page, kind: string) => page.locator(`.situation[data-kinds~="${kind}"]`);
 const figure = (page: Page, name: string, text: string | RegExp) => partShows(page, `health-${name}`, text);
 
@@ -50,7 +41,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await tab(page, 'Queued').click();
     await lists(page, 'lost');
     first.child.kill('SIGKILL');
-    await reachesAfter(page, 'offline', LOOKS_UNTIL_OFFLINE);
+    await reachesAfter(page, 'offline', 5);
     expect(await part(page, 'connection-text').textContent()).to.equal('Offline');
     expect(await part(page, 'health-status').textContent()).to.include('The service does not answer.');
     expect(await part(page, 'queue-state').textContent()).to.equal('');
@@ -62,7 +53,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await listedActions(page).click();
     await partShows(page, 'inspector-state', 'queued');
     const { tasks } = await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
-    await reachesAfter(page, 'live', LOOKS_UNTIL_LIVE);
+    await reachesAfter(page, 'live', 2);
     await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
     await partShows(page, 'inspector-state', 'unknown');
     await listedActions(page).waitFor({ state: 'hidden' });
@@ -74,26 +65,26 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await partShows(page, 'count-completed', /^1 since \d\d:\d\d$/);
 
     network.stall();
-    await reachesAfter(page, 'offline', LOOKS_UNTIL_OFFLINE);
+    await reachesAfter(page, 'offline', 5);
     await post(`${tasks}/tasks`, { action: 'during-outage' });
     network.mend();
-    await reachesAfter(page, 'live', LOOKS_UNTIL_LIVE);
+    await reachesAfter(page, 'live', 2);
     await lists(page, 'during-outage');
   });
 
   it('says that the queue is stalled or paused, why, and what to do, until tasks are processed again', async () => {
     const { tasks, DATA_DIR } = services();
     const page = await visit(tasks, { tolerated });
-    await queueState(page, 'queue running');
+    await partShows(page, 'queue-state', 'queue running');
     await figure(page, 'threads', /^0 of 2$/);
     await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
     await post(`${tasks}/tasks`, { action: 'stuck' });
     await notice(page, 'stalled').waitFor();
-    await queueState(page, 'queue stalled');
+    await partShows(page, 'queue-state', 'queue stalled');
     expect(await notice(page, 'stalled').textContent()).to.match(/No task can be processed since .*: .*DATA_DIR/s);
     await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));
     await notice(page, 'stalled').waitFor({ state: 'hidden' });
-    await queueState(page, 'queue running');
+    await partShows(page, 'queue-state', 'queue running');
     await reaches(page, 'live');
     await lists(page, 'stuck');
 
@@ -106,7 +97,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await answerPause('Pause the queue');
     await partShows(page, 'toast-text', /^Cannot change the queue: /);
     await answerPause('Pause the queue');
-    await queueState(page, 'queue paused');
+    await partShows(page, 'queue-state', 'queue paused');
     await partShows(page, 'sentence', /^The queue is paused, since \d\d:\d\d\.$/);
     await post(`${tasks}/tasks`, { action: 'waits' });
     await figure(page, 'backlog', '1');
@@ -114,14 +105,14 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     expect(await notice(page, 'paused').textContent()).to.include(`curl -X POST ${tasks}/queue/resume`);
     await page.getByRole('button', { name: 'Resume the queue' }).click();
     await notice(page, 'paused').waitFor({ state: 'hidden' });
-    await queueState(page, 'queue running');
+    await partShows(page, 'queue-state', 'queue running');
     await figure(page, 'backlog', '0');
     await figure(page, 'completed', /[\d.]+ \/ s/);
   });
 
   it('shows how many threads are busy and how many tasks run at a time, and says that the queue is full, when the task can be queued, and nothing of it once the queue has room', async () => {
     const env = { TASK_OVERLAP: '10', TASK_PREFETCH: '15', QUEUE_MAX_LENGTH: '12' };
-    const { tasks } = await startWithHandlers(SLOW, env);
+    const { tasks } = await startWithHandlers('export default { slow: () => new Promise(() => {}) };', env);
     const page = await visit(tasks, { tolerated, width: 320 });
     await figure(page, 'threads', '0 of 2');
     await partShows(page, 'more-threads', '15 tasks at a time');

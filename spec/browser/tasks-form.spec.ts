@@ -20,9 +20,6 @@ import {
   texts,
 } from './task-rows.ts';
 
-/** Longest accepted request body in bytes. */
-const BODY_LIMIT = 1_000;
-
 const HANDLERS = `
 import { existsSync } from 'node:fs';
 const schema = {
@@ -82,7 +79,7 @@ async function queue(page: Page, action: string, json = '{}'): Promise<void> {
 
 describeInBrowser('the form of the task board', () => {
   it('takes tasks of each form to their rows, gives the request as a curl command, and says why input is invalid or a task is refused or failed', async () => {
-    const { tasks } = await startServices({ env: { BODY_LIMIT: String(BODY_LIMIT) } });
+    const { tasks } = await startServices({ env: { BODY_LIMIT: '1000' } });
     const page = await visit(tasks, { tolerated: /status of 413/ });
     await post(`${tasks}/tasks`, { action: 'first' });
     await row(page, 'first').waitFor();
@@ -138,7 +135,7 @@ describeInBrowser('the form of the task board', () => {
     await refusal('not JSON');
     expect(sent).to.equal(0);
 
-    await enter(page, 'uppercase', { Text: 'x'.repeat(BODY_LIMIT) });
+    await enter(page, 'uppercase', { Text: 'x'.repeat(1_000) });
     await queueButton(page).click();
     await page.getByRole('alert').filter({ hasText: 'request body too large' }).waitFor();
     expect(await page.locator('.own-task').count()).to.equal(3);
