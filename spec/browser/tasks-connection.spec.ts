@@ -11,6 +11,11 @@ import { listedActions, lists, ownTask, queueButton, startWithHandlers, tab } fr
 
 const tolerated = /net::ERR_|status of [45]/;
 
+/** Handler of tasks that run until they are cancelled. */
+const SLOW = `export default {
+  slow: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+};`;
+
 /** Waits for a state. Counts looks at the queue, one each second, because a loaded machine may need more seconds. */
 async function reachesAfter(page: Page, state: string, mostLooks: number): Promise<void> {
   const looks = countRequests(page, /\/queue$/);
@@ -112,7 +117,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
 
   it('shows how many threads are busy and how many tasks run at a time, and says that the queue is full, when the task can be queued, and nothing of it once the queue has room', async () => {
     const env = { TASK_OVERLAP: '10', TASK_PREFETCH: '15', QUEUE_MAX_LENGTH: '12' };
-    const { tasks } = await startWithHandlers('export default { slow: () => new Promise(() => {}) };', env);
+    const { tasks } = await startWithHandlers(SLOW, env);
     const page = await visit(tasks, { tolerated, width: 320 });
     await figure(page, 'threads', '0 of 2');
     await partShows(page, 'more-threads', '15 tasks at a time');

@@ -241,7 +241,7 @@ describe('the monitoring of a process', () => {
     });
   });
 
-  it('has queries of only those metrics, labels and label values that the process has', async () => {
+  it('has a panel for each metric of the services, and queries of only those metrics, labels and values that it has', async () => {
     const found = metrics(scrape());
     const queries = [...panelQueries, ...alerts.map(({ expr }) => ({ expr, legend: '' }))];
     const lacking = queries.flatMap(({ expr, legend }) => {
@@ -255,24 +255,18 @@ describe('the monitoring of a process', () => {
       ];
     });
     expect(lacking).to.deep.equal([]);
-  });
-
-  it('has a panel for each metric of the services', async () => {
     const own = Array.from(scrape().matchAll(/^# TYPE ((?:ticker|auth|tasks|http|log)_\w+)/gm), ([, name]) => name);
     const asked = panelQueries.flatMap(({ expr }) => read(expr).selectors.map(({ metric }) => metric));
     expect(asked.map((metric) => metric.replace(/_(bucket|count|sum)$/, ''))).to.include.members(own);
   });
 
   describeWith(lackingProgram('promtool'), 'promtool', () => {
-    it('accepts the configuration, the rules, and the queries of all panels', async () => {
+    it('accepts the configuration, the rules, the queries of all panels, and the metrics apart from names that prom-client gives', async () => {
       const rules = panelQueries.map(({ expr }, index) => ({ record: `panel:${index}`, expr }));
       const panels = join(await temporaryFolder(), 'panels.yml');
       writeFileSync(panels, stringify({ groups: [{ name: 'panels', rules }] }));
       execFileSync('promtool', ['check', 'config', join(deployment, 'prometheus.yml')]);
       execFileSync('promtool', ['check', 'rules', join(deployment, 'alerts.yml'), panels]);
-    });
-
-    it('finds no fault in the metrics, except in names that prom-client gives', async () => {
       const { stderr, error } = spawnSync('promtool', ['check', 'metrics'], { input: scrape(), encoding: 'utf8' });
       expect(error).to.equal(undefined);
       const own = stderr
@@ -356,9 +350,8 @@ describe('compose.yaml', () => {
   });
 
   it('limits the memory of every service, leaves a node room for its bounds, and publishes every port only on loopback', () => {
-    for (const [name, { mem_limit, ports = [] }] of Object.entries<{ mem_limit?: string; ports?: string[] }>(
-      compose.services,
-    )) {
+    const services: Record<string, { mem_limit?: string; ports?: string[] }> = compose.services;
+    for (const [name, { mem_limit, ports = [] }] of Object.entries(services)) {
       expect(mem_limit, name).to.match(/^[1-9]\d*[mg]$/);
       for (const port of ports) expect(port).to.match(/^127\.0\.0\.1:(\d+):\1$/);
     }
