@@ -1,12 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { spawn } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { chromium, type Page } from 'playwright-core';
 import { afterTest } from '../support/cleanup.ts';
 import { describeWith, lacking } from '../support/requirements.ts';
 import { eventually } from '../support/until.ts';
@@ -14,19 +12,14 @@ import { eventually } from '../support/until.ts';
 // The headless shell takes three quarters of the CPU time, but has no back/forward cache.
 const PATHS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const executablePath = PATHS.find((path) => existsSync(path));
-/** Longest wait for an element or a request, so that a page that is stuck fails the test with the name of the element. */
-const WAIT_MS = 150_000;
 const ARGUMENTS = [
   '--headless',
   '--no-sandbox',
   '--disable-gpu',
-  '--disable-quic',
   '--no-first-run',
   '--disable-background-networking',
   '--disable-component-update',
-  '--disable-sync',
   '--disable-extensions',
-  '--disable-breakpad',
   '--disable-field-trial-config',
   '--no-startup-window',
   // Without these flags Chromium throttles timers in a background page.
@@ -53,24 +46,23 @@ export function describeInBrowser(title: string, define: () => void): void {
       await (await running)?.close();
       running = undefined;
     });
+    afterEach('the pages had no problems', async function () {
+      const { state, title } = this.currentTest as Mocha.Test;
+      for (const { page, problems } of visited.splice(0)) {
+        if (state === 'passed') expect(problems, 'problems in the console').to.deep.equal([]);
+        else console.error(`${title}: the page showed\n${await page.innerText('body').catch(String)}`);
+      }
+    });
     define();
   });
 }
 
-interface RunningBrowser {
-  browser: Browser;
-  /** Context of all visits without one of their own. The pages under test keep nothing in it. */
-  shared: BrowserContext;
-  close(): Promise<void>;
-}
+let running: ReturnType<typeof startBrowser> | undefined;
 
-let running: Promise<RunningBrowser> | undefined;
-
-async function startBrowser(): Promise<RunningBrowser> {
+async function startBrowser() {
   const profile = await mkdtemp(join(tmpdir(), 'ticker-spec-chromium-'));
   const options = ['--remote-debugging-port=0', `--user-data-dir=${profile}`, 'about:blank'];
   const child = spawn(executablePath ?? '', [...ARGUMENTS, ...options], { stdio: 'ignore', detached: true });
-  const ended = once(child, 'exit');
   // The browser outlives single tests, so the leak check must not count its process.
   child.unref();
   const kill = () => {
@@ -78,8 +70,11 @@ async function startBrowser(): Promise<RunningBrowser> {
     rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   };
   process.once('exit', kill);
-  const port = await debuggingPort(child, profile);
+  // Chromium writes its port into its profile once it listens.
+  const read = () => readFile(join(profile, 'DevToolsActivePort'), 'utf8').catch(() => '');
+  const [port] = (await eventually(read, (text) => text !== '' || child.exitCode !== null)).split('\n');
   const browser = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
+  // Context of all visits without one of their own. The pages under test keep nothing in it.
   const shared = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] });
   // An open page keeps the context's renderer process. A new process costs twice as much CPU time as a page.
   await shared.newPage();
@@ -89,28 +84,15 @@ async function startBrowser(): Promise<RunningBrowser> {
     async close() {
       process.off('exit', kill);
       await browser.close();
-      child.ref();
       kill();
-      await ended;
     },
   };
-}
-
-/** Returns the port that Chromium writes into its profile once it listens. */
-async function debuggingPort(child: ChildProcess, profile: string): Promise<string> {
-  for (;;) {
-    const [port] = (await readFile(join(profile, 'DevToolsActivePort'), 'utf8').catch(() => '')).split('\n');
-    if (port) return port;
-    if (child.exitCode !== null) throw new Error(`Chromium ended with exit code ${child.exitCode}`);
-    await setTimeout(20);
-  }
 }
 
 export interface VisitOptions {
   width?: number;
   height?: number;
   colorScheme?: 'light' | 'dark';
-  reducedMotion?: 'reduce' | 'no-preference';
   /** Errors that the test provokes on purpose. */
   tolerated?: RegExp;
   /** Whether the test changes the browser context, as the page's clock does. */
@@ -119,43 +101,34 @@ export interface VisitOptions {
   prepare?(page: Page): Promise<unknown>;
 }
 
-/**
- * Opens a fresh page and calls `test` with it. Fails if the page logged an error, threw one, or
- * violated its Content-Security-Policy.
- */
-export async function visit(url: string, options: VisitOptions, test: (page: Page) => Promise<unknown>): Promise<void> {
-  const { width = 1280, height = 800, colorScheme = 'light', reducedMotion = 'reduce', tolerated, prepare } = options;
+/** Pages of the running test, and the problems that each has logged. */
+const visited: { page: Page; problems: string[] }[] = [];
+
+/** Opens a fresh page, which is closed after the test. The suite fails if the page has logged an error. */
+export async function visit(url: string, options: VisitOptions = {}): Promise<Page> {
+  const { width = 1280, height = 800, colorScheme = 'light', tolerated, prepare } = options;
   running ??= startBrowser();
   const { browser, shared } = await running;
   const context = options.ownContext ? await browser.newContext() : shared;
-  context.setDefaultTimeout(WAIT_MS);
+  // Less than the limit of a test, so that a page that is stuck fails with the name of the element.
+  context.setDefaultTimeout(150_000);
   const page = await context.newPage();
   afterTest(() => (options.ownContext ? context.close() : page.close()));
   await page.setViewportSize({ width, height });
-  await page.emulateMedia({ colorScheme, reducedMotion });
+  await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
   const problems: string[] = [];
+  visited.push({ page, problems });
+  const note = (problem: string) => {
+    if (!tolerated?.test(problem)) problems.push(problem);
+  };
+  // Violations of the Content-Security-Policy are errors in the console too.
   page.on('console', (message) => {
-    const text = `${message.text()} (${message.location().url})`;
-    if (['error', 'warning'].includes(message.type()) && !tolerated?.test(text)) problems.push(text);
+    if (['error', 'warning'].includes(message.type())) note(`${message.text()} (${message.location().url})`);
   });
-  page.on('pageerror', (error) => {
-    if (!tolerated?.test(String(error))) problems.push(String(error));
-  });
-  await page.exposeFunction('reportViolation', (violation: string) => problems.push(violation));
-  await page.addInitScript(() => {
-    document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {
-      // @ts-expect-error: exposed above
-      window.reportViolation(`${violatedDirective} forbids ${blockedURI}`);
-    });
-  });
+  page.on('pageerror', (error) => note(String(error)));
   await prepare?.(page);
   await page.goto(url);
-  await test(page).catch(async (error: Error) => {
-    // A page that is stuck shows why.
-    error.message += `\n\nThe page showed:\n${await page.innerText('body').catch(String)}`;
-    throw error;
-  });
-  expect(problems, 'problems in the console').to.deep.equal([]);
+  return page;
 }
 
 /** Matches the console errors of a lost connection, of the check of its token, and of an invalid key. */
@@ -169,9 +142,7 @@ export const partShows = (page: Page, name: string, text: string | RegExp) =>
   part(page, name).filter({ hasText: text }).waitFor();
 
 /** Waits until the connection indicator shows a state. */
-export async function reaches(page: Page, state: string): Promise<void> {
-  await page.locator(`.pill[data-state="${state}"]`).waitFor();
-}
+export const reaches = (page: Page, state: string) => page.locator(`.pill[data-state="${state}"]`).waitFor();
 
 /** Enters the API key and waits until the page is live. Returns the token. */
 export async function enterKey(page: Page, apiKey: string): Promise<string> {
@@ -191,9 +162,19 @@ export async function signIn(page: Page, apiKey: string): Promise<string> {
   return token;
 }
 
-/** Waits until `read` returns a value other than `before`, and returns the new value. */
-export function changes(read: () => Promise<string | null>, before: string | null): Promise<string | null> {
-  return eventually(read, (now) => now !== before);
+/** Waits until `read` returns a value other than `before`, which is the value of now by default. Returns the new value. */
+export async function changes(read: () => Promise<string | null>, before?: string | null): Promise<string | null> {
+  const old = before === undefined ? await read() : before;
+  return eventually(read, (now) => now !== old);
+}
+
+/** Counts the page's requests to matching URLs from now on. */
+export function countRequests(page: Page, url: RegExp): () => number {
+  let count = 0;
+  page.on('request', (request) => {
+    if (url.test(request.url())) count += 1;
+  });
+  return () => count;
 }
 
 /** Notes every state of the connection indicator from now on. Returns a function that returns the states. */
@@ -212,16 +193,19 @@ export async function noteStates(page: Page): Promise<() => Promise<string[]>> {
 /** Returns by how many pixels the page is wider than the window. */
 export const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
+/** Makes the page's text twice as large. */
+export const enlargeText = (page: Page) => page.evaluate("document.documentElement.style.fontSize = '200%'");
+
 /** Records the layout shifts that no input has caused. Call it before the page loads. */
 export const recordShifts = (page: Page) =>
   page.addInitScript(() => {
-    const shifts: [value: number, ...elements: string[]][] = [];
+    const shifts: { value: number; moved: string[] }[] = [];
     Object.assign(window, { shifts });
     new PerformanceObserver((list) => {
       type Shift = PerformanceEntry & { value: number; hadRecentInput: boolean; sources: { node: Node | null }[] };
       for (const { value, hadRecentInput, sources } of list.getEntries() as Shift[]) {
         const moved = sources.map(({ node }) => (node instanceof Element ? node.outerHTML.slice(0, 60) : '#text'));
-        if (!hadRecentInput) shifts.push([value, ...moved]);
+        if (!hadRecentInput) shifts.push({ value, moved });
       }
     }).observe({ type: 'layout-shift', buffered: true });
     // The browser may lay out a page between any two of its tasks, for example to find what is under the mouse.
@@ -232,7 +216,7 @@ export const recordShifts = (page: Page) =>
 /** Expects layout shifts below this sum. */
 export const expectFewShifts = async (page: Page, most: number) => {
   // @ts-expect-error: defined above
-  const shifts: [value: number, ...elements: string[]][] = await page.evaluate(() => window.shifts);
-  const sum = shifts.reduce((total, [value]) => total + value, 0);
+  const shifts: { value: number; moved: string[] }[] = await page.evaluate(() => window.shifts);
+  const sum = shifts.reduce((total, { value }) => total + value, 0);
   expect(sum, JSON.stringify(shifts, null, 1)).to.be.below(most);
 };

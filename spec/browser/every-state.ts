@@ -4,17 +4,18 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { LOST, part, partShows, reaches, signIn, visit } from './chromium.ts';
-import { startWithHandlers, untilFailed } from './task-rows.ts';
-import { STALE_AFTER_MS, waitLongToReconnect } from './ticker-page.ts';
+import { fill, startWithHandlers, untilFailed } from './task-rows.ts';
+import { LONG_RECONNECT } from './ticker-page.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** A handlers module with an action whose data has a schema, and which runs until it is cancelled. Its texts are long. */
+/** Handlers with long texts: of an action whose data has a schema, which runs until it is cancelled, and of tasks that fail. */
 const HANDLERS = `
 const long = 'W'.repeat(150);
-const properties = { [long]: { type: 'integer', title: long, description: 'one line after another '.repeat(10) }, b: {} };
+const lines = ' one line after another '.repeat(10);
+const properties = { [long]: { type: 'integer', title: long, description: lines }, b: {} };
 export default {
   [long]: {
     schema: { type: 'object', title: long, required: ['b'], properties },
@@ -23,13 +24,7 @@ export default {
       signal.addEventListener('abort', () => reject(signal.reason));
     }),
   },
-};`;
-
-/** Handlers whose tasks fail: with a long permanent error, and after five attempts. */
-const FAILING = `
-const long = 'W'.repeat(150);
-export default {
-  [long]() { throw new PermanentError(long + ' one line after another '.repeat(10)); },
+  [long + 'fails']() { throw new PermanentError(long + lines); },
   tires() { throw new RetryAfter(1, 'try again'); },
 };`;
 
@@ -37,25 +32,22 @@ export default {
 async function checkAppearance(page: Page, state: string): Promise<void> {
   // The source is sent to each document once.
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe);
-  const violations: string[] = await page.evaluate(async () => {
+  type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };
+  const violations = await page.evaluate(async () => {
     // @ts-expect-error: injected above
-    const found = await axe.run({ resultTypes: ['violations'], preload: false });
-    return found.violations.flatMap(
-      ({ id, nodes }: { id: string; nodes: { html: string; failureSummary: string }[] }) =>
-        nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`),
-    );
+    const found: Violation[] = (await axe.run({ resultTypes: ['violations'], preload: false })).violations;
+    return found.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => [id, html, failureSummary]));
   });
   expect(violations, state).to.deep.equal([]);
   await checkWidth(page, state);
 }
 
 async function checkWidth(page: Page, state: string): Promise<void> {
-  const beyond = await page.evaluate(() => {
-    const dialogs = [...document.querySelectorAll('dialog[open]')];
-    const widths = dialogs.map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
-    return Math.max(document.documentElement.scrollWidth - innerWidth, ...widths);
+  const tooWide = await page.evaluate(() => {
+    const boxes = [document.documentElement, ...document.querySelectorAll('dialog[open]')];
+    return boxes.filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).map(({ tagName }) => tagName);
   });
-  expect(beyond, `${state}: pixels beyond the width`).to.be.at.most(0);
+  expect(tooWide, `${state}: beyond the width`).to.deep.equal([]);
 }
 
 /** Defines the spec of every state of the ticker page at a given width and color scheme. */
@@ -65,57 +57,55 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
     const network = await severable(ticker);
     const prepare = async (page: Page) => {
       await page.clock.install();
-      await waitLongToReconnect(page);
+      await page.addInitScript(LONG_RECONNECT);
       // States an interval of a second, so that prices become stale before the missing pong ends the connection.
       await page.routeWebSocket('**/ws/ticker', (route) => {
         const server = route.connectToServer();
         server.onMessage((text) => route.send(String(text).replace('"interval_ms":60000', '"interval_ms":1000')));
       });
     };
-    await visit(network.url, { width, colorScheme, tolerated: LOST, ownContext: true, prepare }, async (page) => {
-      await checkAppearance(page, 'signed out');
-      await page.getByLabel('API key', { exact: true }).fill('wrong');
-      await page.keyboard.press('Enter');
-      await page.getByText('invalid API key').waitFor();
-      await checkAppearance(page, 'wrong key');
-      await signIn(page, apiKey);
-      await part(page, 'connection').click();
-      await checkAppearance(page, 'diagnostics');
-      await part(page, 'drawer-open').click();
-      await part(page, 'frames').locator('li').nth(1).waitFor();
-      await checkAppearance(page, 'frames');
-      await page.getByRole('radio', { name: 'Python' }).check();
-      await checkAppearance(page, 'snippet');
-      await part(page, 'drawer-close').click();
-      await page.getByLabel('Theme').selectOption(colorScheme === 'light' ? 'dark' : 'light');
-      await checkAppearance(page, 'other theme');
-      await page.getByLabel('Theme').selectOption('');
-      // The newest tick is up to a minute old, so the shortest span may not show it.
-      await page.getByRole('radio', { name: '15 min' }).check();
-      await page.getByLabel('Kind of chart').selectOption('5s');
-      // The crosshair is hidden again when the chart becomes one of candles.
-      const readout = page.locator('.candle-readout', { hasText: '%' }).first();
-      const pin = async () => {
-        await page.getByRole('slider').first().press('End');
-        return readout.isVisible();
-      };
-      await eventually(pin, (isPinned) => isPinned);
-      await checkAppearance(page, 'candles');
-      await page.locator('.u-over').first().click();
-      await page.getByRole('link', { name: 'All prices' }).waitFor();
-      await checkAppearance(page, 'one chart');
-      await page.goBack();
-      await page.getByRole('button', { name: 'Pause' }).click();
-      await checkAppearance(page, 'paused');
-      await page.clock.fastForward(STALE_AFTER_MS);
-      await reaches(page, 'stale');
-      await checkAppearance(page, 'stale');
-      network.cut();
-      await reaches(page, 'reconnecting');
-      await checkAppearance(page, 'reconnecting');
-      await page.getByRole('button', { name: 'Sign out' }).click();
-      await checkAppearance(page, 'signed out with charts');
+    const page = await visit(network.url, { width, colorScheme, tolerated: LOST, ownContext: true, prepare });
+    await checkAppearance(page, 'signed out');
+    await page.getByLabel('API key', { exact: true }).fill('wrong');
+    await page.keyboard.press('Enter');
+    await page.getByText('invalid API key').waitFor();
+    await checkAppearance(page, 'wrong key');
+    await signIn(page, apiKey);
+    await part(page, 'connection').click();
+    await checkAppearance(page, 'diagnostics');
+    await part(page, 'drawer-open').click();
+    await part(page, 'frames').locator('li').nth(1).waitFor();
+    await checkAppearance(page, 'frames');
+    await page.getByRole('radio', { name: 'Python' }).check();
+    await checkAppearance(page, 'snippet');
+    await part(page, 'drawer-close').click();
+    await page.getByLabel('Theme').selectOption(colorScheme === 'light' ? 'dark' : 'light');
+    await checkAppearance(page, 'other theme');
+    await page.getByLabel('Theme').selectOption('');
+    // The newest tick is up to a minute old, so the shortest span may not show it.
+    await page.getByRole('radio', { name: '15 min' }).check();
+    await page.getByLabel('Kind of chart').selectOption('5s');
+    // The crosshair is hidden again when the chart becomes one of candles.
+    const readout = page.locator('.candle-readout', { hasText: '%' }).first();
+    await until(async () => {
+      await page.getByRole('slider').first().press('End');
+      return readout.isVisible();
     });
+    await checkAppearance(page, 'candles');
+    await page.locator('.u-over').first().click();
+    await page.getByRole('link', { name: 'All prices' }).waitFor();
+    await checkAppearance(page, 'one chart');
+    await page.goBack();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await checkAppearance(page, 'paused');
+    await page.clock.fastForward(4_000);
+    await reaches(page, 'stale');
+    await checkAppearance(page, 'stale');
+    network.cut();
+    await reaches(page, 'reconnecting');
+    await checkAppearance(page, 'reconnecting');
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await checkAppearance(page, 'signed out with charts');
   });
 }
 
@@ -125,67 +115,64 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
     const { tasks } = await startWithHandlers(HANDLERS, { TASK_UNKNOWN_ACTIONS: 'process' });
     const network = await severable(tasks);
     const long = 'W'.repeat(300);
-    await visit(network.url, { width, colorScheme, tolerated: /status of 40|net::ERR_/ }, async (page) => {
-      for (const state of ['scheduled', 'queued', 'limited', 'running', 'retrying', 'completed']) {
-        await page.locator(`.tab[data-state="${state}"]`).click();
-        await part(page, 'empty-curl').waitFor();
-        await checkWidth(page, `${state}, empty`);
-      }
-      await checkAppearance(page, 'empty');
-      await page.getByLabel('Text').fill(long);
-      await page.getByRole('button', { name: 'Queue task' }).click();
-      await page.locator('.task-row', { hasText: 'W' }).waitFor();
-      await page.locator('.own-task[data-state="completed"]').waitFor();
-      await checkAppearance(page, 'completed');
-      await page.goto(`${network.url}/?action=${long.slice(100)}`);
-      await page.getByText('No completed task matches.').waitFor();
-      await checkWidth(page, 'nothing found');
-      await part(page, 'action-chip').click();
-      await page.keyboard.press('?');
-      await part(page, 'help').waitFor();
-      await checkAppearance(page, 'help');
-      await page.keyboard.press('Escape');
-      await page.getByLabel('other').check();
-      await page.locator('.data-field').first().waitFor();
-      await page.getByRole('button', { name: 'Queue task' }).click();
-      await page.getByRole('progressbar').waitFor();
-      await page.locator('.tab[data-state="running"]').click();
-      await page.locator('.task-row', { hasText: '25 %' }).waitFor();
-      await checkAppearance(page, 'action with a schema, and progress');
-      await page.locator('.task-row [data-open]').first().click();
-      await partShows(page, 'inspector-state', 'running');
-      await checkAppearance(page, 'running task inspected');
-      await page.keyboard.press('Escape');
-      await post(`${tasks}/queue/pause`, {});
-      await page.getByRole('button', { name: 'Resume the queue' }).waitFor();
-      await checkAppearance(page, 'queue paused');
-      await post(`${tasks}/queue/resume`, {});
-      await page.locator('.own-cancel:visible').click();
-      await page.locator('.own-task[data-state="cancelled"]').waitFor();
-      await page.locator('#json').fill('{}');
-      await page.getByRole('button', { name: 'Queue task' }).click();
-      await page.locator('#json-error').filter({ hasText: 'must be present' }).waitFor();
-      await checkWidth(page, 'cancelled, data refused');
-      await page.locator('#choice').selectOption('another action');
-      await page.getByRole('button', { name: 'Queue task' }).click();
-      await page.locator('#action-error').filter({ hasText: 'Give' }).waitFor();
-      await checkAppearance(page, 'refused');
-      await checkSettings(page, long);
-      network.cut();
-      await reaches(page, 'offline');
-      await checkAppearance(page, 'offline');
-    });
+    const page = await visit(network.url, { width, colorScheme, tolerated: /status of 40|net::ERR_/ });
+    for (const state of ['scheduled', 'queued', 'limited', 'running', 'retrying', 'completed']) {
+      await page.locator(`.tab[data-state="${state}"]`).click();
+      await part(page, 'empty-curl').waitFor();
+      await checkWidth(page, `${state}, empty`);
+    }
+    await checkAppearance(page, 'empty');
+    await page.getByLabel('Text').fill(long);
+    await page.getByRole('button', { name: 'Queue task' }).click();
+    await page.locator('.task-row', { hasText: 'W' }).waitFor();
+    await page.locator('.own-task[data-state="completed"]').waitFor();
+    await checkAppearance(page, 'completed');
+    await page.goto(`${network.url}/?action=${long.slice(100)}`);
+    await page.getByText('No completed task matches.').waitFor();
+    await checkWidth(page, 'nothing found');
+    await part(page, 'action-chip').click();
+    await page.keyboard.press('?');
+    await part(page, 'help').waitFor();
+    await checkAppearance(page, 'help');
+    await page.keyboard.press('Escape');
+    await page.getByLabel('other').check();
+    await page.locator('.data-field').first().waitFor();
+    await page.getByRole('button', { name: 'Queue task' }).click();
+    await page.getByRole('progressbar').waitFor();
+    await page.locator('.tab[data-state="running"]').click();
+    await page.locator('.task-row', { hasText: '25 %' }).waitFor();
+    await checkAppearance(page, 'action with a schema, and progress');
+    await page.locator('.task-row [data-open]').first().click();
+    await partShows(page, 'inspector-state', 'running');
+    await checkAppearance(page, 'running task inspected');
+    await page.keyboard.press('Escape');
+    await post(`${tasks}/queue/pause`, {});
+    await page.getByRole('button', { name: 'Resume the queue' }).waitFor();
+    await checkAppearance(page, 'queue paused');
+    await post(`${tasks}/queue/resume`, {});
+    await page.locator('.own-cancel:visible').click();
+    await page.locator('.own-task[data-state="cancelled"]').waitFor();
+    await page.locator('#json').fill('{}');
+    await page.getByRole('button', { name: 'Queue task' }).click();
+    await page.locator('#json-error').filter({ hasText: 'must be present' }).waitFor();
+    await checkWidth(page, 'cancelled, data refused');
+    await page.locator('#choice').selectOption('another action');
+    await page.getByRole('button', { name: 'Queue task' }).click();
+    await page.locator('#action-error').filter({ hasText: 'Give' }).waitFor();
+    await checkAppearance(page, 'refused');
+    await checkSettings(page, long);
+    network.cut();
+    await reaches(page, 'offline');
+    await checkAppearance(page, 'offline');
   });
 }
 
 /** Asserts the appearance of the pages of schedules and limits, of their dialogs, and of a limited task. */
 async function checkSettings(page: Page, long: string): Promise<void> {
   const dialog = page.getByRole('dialog');
+  const schedule = { Name: long.slice(0, 100), 'Cron expression': '* 3 * * *', 'Limit key': long.slice(0, 255) };
   for (const [name, fields] of [
-    [
-      'schedules',
-      { Name: long.slice(0, 100), 'Cron expression': '* 3 * * *', Action: long, 'Limit key': long.slice(0, 255) },
-    ],
+    ['schedules', { ...schedule, Action: long }],
     ['limits', { Action: long.slice(0, 200), 'Tasks of each key at once': '1' }],
   ] as const) {
     // Both pages have the same parts.
@@ -197,7 +184,7 @@ async function checkSettings(page: Page, long: string): Promise<void> {
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.locator('[aria-invalid]').waitFor();
     await check(page, `${name}, wrong`);
-    for (const [label, text] of Object.entries(fields)) await dialog.getByLabel(label, { exact: true }).fill(text);
+    await fill(dialog, fields);
     await dialog.getByRole('button', { name: 'Save' }).click();
     await page.locator('.setting:visible').waitFor();
     await check(page, name);
@@ -210,34 +197,33 @@ async function checkSettings(page: Page, long: string): Promise<void> {
 /** Defines the spec of the charts and of every state of the failed tasks at a given width and color scheme. */
 export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`failed tasks, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
-    const { tasks } = await startWithHandlers(FAILING);
-    await visit(`${tasks}/?state=failed`, { width, colorScheme }, async (page) => {
-      await page.getByText('No task has failed').waitFor();
-      const isOpen = await part(page, 'charts-details').evaluate((details: HTMLDetailsElement) => details.open);
-      expect(isOpen, 'the charts are folded on a small screen at first').to.equal(width >= 768);
-      if (!isOpen) await page.getByText('The last 15 minutes', { exact: true }).click();
-      await page.getByText('Actions and workers').click();
-      await part(page, 'throughput').locator('canvas').waitFor();
-      await checkAppearance(page, 'none, with charts');
-      for (const action of ['W'.repeat(150), 'tires']) await post(`${tasks}/tasks`, { action });
-      await untilFailed(tasks, 2);
-      await page.locator('.task-row').nth(1).waitFor();
-      await page.locator('.reason').nth(2).waitFor();
-      await page.getByLabel('Select all shown tasks').check();
-      await page.getByText('1 of them has a permanent error').waitFor();
-      await checkAppearance(page, 'selected');
-      await page.locator('.task-row [data-open]').first().click();
-      await partShows(page, 'inspector-state', 'failed');
-      await checkAppearance(page, 'inspected');
-      const isModal = await page.evaluate(() => document.querySelector('dialog[open]')?.matches(':modal'));
-      if (width === 320) expect(isModal, 'the inspector covers a small screen').to.equal(true);
-      await page.keyboard.press('Escape');
-      await page.getByRole('button', { name: 'Purge', exact: true }).click();
-      await part(page, 'confirm').waitFor();
-      await checkAppearance(page, 'asked before a purge');
-      await part(page, 'confirm').click();
-      await part(page, 'undo').waitFor();
-      await checkAppearance(page, 'purge pending');
-    });
+    const { tasks } = await startWithHandlers(HANDLERS);
+    const page = await visit(`${tasks}/?state=failed`, { width, colorScheme });
+    await page.getByText('No task has failed').waitFor();
+    const isOpen = await part(page, 'charts-details').evaluate((details: HTMLDetailsElement) => details.open);
+    expect(isOpen, 'the charts are folded on a small screen at first').to.equal(width >= 768);
+    if (!isOpen) await page.getByText('The last 15 minutes', { exact: true }).click();
+    await page.getByText('Actions and workers').click();
+    await part(page, 'throughput').locator('canvas').waitFor();
+    await checkAppearance(page, 'none, with charts');
+    for (const action of [`${'W'.repeat(150)}fails`, 'tires']) await post(`${tasks}/tasks`, { action });
+    await untilFailed(tasks, 2);
+    await page.locator('.task-row').nth(1).waitFor();
+    await page.locator('.reason').nth(2).waitFor();
+    await page.getByLabel('Select all shown tasks').check();
+    await page.getByText('1 of them has a permanent error').waitFor();
+    await checkAppearance(page, 'selected');
+    await page.locator('.task-row [data-open]').first().click();
+    await partShows(page, 'inspector-state', 'failed');
+    await checkAppearance(page, 'inspected');
+    const isModal = await page.evaluate(() => document.querySelector('dialog[open]')?.matches(':modal'));
+    if (width === 320) expect(isModal, 'the inspector covers a small screen').to.equal(true);
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Purge', exact: true }).click();
+    await part(page, 'confirm').waitFor();
+    await checkAppearance(page, 'asked before a purge');
+    await part(page, 'confirm').click();
+    await part(page, 'undo').waitFor();
+    await checkAppearance(page, 'purge pending');
   });
 }

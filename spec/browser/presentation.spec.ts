@@ -38,7 +38,7 @@ const ground = (page: Page) => page.evaluate(() => getComputedStyle(document.bod
 const choose = (page: Page, theme: string) => page.getByLabel('Theme').selectOption(theme);
 
 describeInBrowser('both clients', () => {
-  // presentation.long.ts covers other combinations.
+  // clients.long.ts covers other combinations.
   itShowsTheTickerAt(320, 'light');
   itShowsTheTaskBoardAt(1280, 'dark');
   itShowsFailedTasksAt(320, 'light');
@@ -64,89 +64,87 @@ describeInBrowser('both clients', () => {
     const { ticker, apiKey } = services();
     const network = await severable(ticker);
     const tolerated = new RegExp(`${LOST.source}|willReadFrequently`);
-    await visit(network.url, { colorScheme: 'light', tolerated }, async (page) => {
-      await page.locator('#api-key:focus').waitFor();
-      await expectLight(page, MAX_WEIGHTS.ticker);
-      await signIn(page, apiKey);
-      const price = part(page, 'price').first();
-      expect(await price.evaluate((each) => getComputedStyle(each).fontVariantNumeric)).to.equal('tabular-nums');
-      const canvas = page.locator('canvas').first();
-      const colours = () =>
-        canvas.evaluate((chart: HTMLCanvasElement) => {
-          const pixels = chart.getContext('2d')?.getImageData(0, 0, chart.width, chart.height).data ?? [];
-          const found = new Set<string>();
-          for (let at = 0; at < pixels.length; at += 4)
-            if (pixels[at + 3] === 255) found.add(`${pixels[at]},${pixels[at + 1]},${pixels[at + 2]}`);
-          return [...found];
-        });
-      await page.getByRole('button', { name: 'Pause' }).click();
-      expect(await colours()).to.include('36,88,211');
-      await choose(page, 'Dark');
-      await eventually(colours, (found) => found.includes('126,168,255') && !found.includes('36,88,211'));
-      await choose(page, 'System');
-      await page.getByRole('button', { name: 'Resume' }).click();
+    const page = await visit(network.url, { colorScheme: 'light', tolerated });
+    await page.locator('#api-key:focus').waitFor();
+    await expectLight(page, MAX_WEIGHTS.ticker);
+    await signIn(page, apiKey);
+    const price = part(page, 'price').first();
+    expect(await price.evaluate((each) => getComputedStyle(each).fontVariantNumeric)).to.equal('tabular-nums');
+    const canvas = page.locator('canvas').first();
+    const colours = () =>
+      canvas.evaluate((chart: HTMLCanvasElement) => {
+        const pixels = chart.getContext('2d')?.getImageData(0, 0, chart.width, chart.height).data ?? [];
+        const found = new Set<string>();
+        for (let at = 0; at < pixels.length; at += 4)
+          if (pixels[at + 3] === 255) found.add(`${pixels[at]},${pixels[at + 1]},${pixels[at + 2]}`);
+        return [...found];
+      });
+    await page.getByRole('button', { name: 'Pause' }).click();
+    expect(await colours()).to.include('36,88,211');
+    await choose(page, 'Dark');
+    await eventually(colours, (found) => found.includes('126,168,255') && !found.includes('36,88,211'));
+    await choose(page, 'System');
+    await page.getByRole('button', { name: 'Resume' }).click();
 
-      network.cut();
-      await reaches(page, 'reconnecting');
-      const isMoving = () => page.evaluate(() => document.getAnimations().length > 0);
-      expect(await isMoving()).to.equal(false);
-      await page.emulateMedia({ reducedMotion: 'no-preference' });
-      await eventually(isMoving, (moving) => moving);
-    });
+    network.cut();
+    await reaches(page, 'reconnecting');
+    const isMoving = () => page.evaluate(() => document.getAnimations().length > 0);
+    expect(await isMoving()).to.equal(false);
+    await page.emulateMedia({ reducedMotion: 'no-preference' });
+    await eventually(isMoving, (moving) => moving);
   });
 
   it('have the theme of the system until another is chosen, which holds in other tabs, after a reload from the first paint on, and for the page where storage is blocked, but not on paper', async () => {
     const url = services().tasks;
-    await visit(url, { colorScheme: 'light' }, async (page) => {
-      await reaches(page, 'live');
-      await expectLight(page, MAX_WEIGHTS.tasks);
-      expect(await page.getByLabel('Theme').inputValue()).to.equal('');
-      expect(await ground(page)).to.equal(LIGHT);
-      await page.emulateMedia({ colorScheme: 'dark' });
-      expect(await ground(page)).to.equal(DARK);
+    const page = await visit(url, { colorScheme: 'light' });
+    await reaches(page, 'live');
+    await expectLight(page, MAX_WEIGHTS.tasks);
+    expect(await page.getByLabel('Theme').inputValue()).to.equal('');
+    expect(await ground(page)).to.equal(LIGHT);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    expect(await ground(page)).to.equal(DARK);
 
-      await choose(page, 'Light');
-      expect(await ground(page)).to.equal(LIGHT);
-      const tab = await page.context().newPage();
-      await tab.emulateMedia({ colorScheme: 'light' });
-      await tab.goto(url);
-      await choose(page, 'Dark');
-      await until(async () => (await ground(tab)) === DARK);
-      expect(await tab.getByLabel('Theme').inputValue()).to.equal('dark');
-      await tab.close();
-      await page.emulateMedia({ colorScheme: 'light' });
-      const bars = page.locator('meta[name="theme-color"][media="all"]');
-      expect(await bars.evaluateAll((all) => all.map((bar) => bar.getAttribute('content')))).to.deep.equal(['#0d1117']);
+    await choose(page, 'Light');
+    expect(await ground(page)).to.equal(LIGHT);
+    const tab = await page.context().newPage();
+    await tab.emulateMedia({ colorScheme: 'light' });
+    await tab.goto(url);
+    await choose(page, 'Dark');
+    await until(async () => (await ground(tab)) === DARK);
+    expect(await tab.getByLabel('Theme').inputValue()).to.equal('dark');
+    await tab.close();
+    await page.emulateMedia({ colorScheme: 'light' });
+    const bars = page.locator('meta[name="theme-color"][media="all"]');
+    expect(await bars.evaluateAll((all) => all.map((bar) => bar.getAttribute('content')))).to.deep.equal(['#0d1117']);
 
-      // Modules run only after parsing, so they are held back until the background has been read.
-      const release = Promise.withResolvers<void>();
-      await page.route('**/app.js', (route) => release.promise.then(() => route.continue()));
-      await page.reload({ waitUntil: 'commit' });
-      await page.locator('footer').waitFor({ state: 'attached' });
-      expect(await page.evaluate(() => document.documentElement.style.colorScheme)).to.equal('dark');
-      // Nothing is painted before the stylesheets are loaded.
-      const first = await eventually(
-        () => ground(page),
-        (colour) => colour !== 'rgba(0, 0, 0, 0)',
-      );
-      expect(first).to.equal(DARK);
-      release.resolve();
-      await page.emulateMedia({ media: 'print' });
-      expect(await ground(page), 'on paper').to.equal(LIGHT);
-      await page.emulateMedia({ media: 'screen' });
-      await choose(page, 'System');
-      expect(await ground(page)).to.equal(LIGHT);
-      expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});
+    // Modules run only after parsing, so they are held back until the background has been read.
+    const release = Promise.withResolvers<void>();
+    await page.route('**/app.js', (route) => release.promise.then(() => route.continue()));
+    await page.reload({ waitUntil: 'commit' });
+    await page.locator('footer').waitFor({ state: 'attached' });
+    expect(await page.evaluate(() => document.documentElement.style.colorScheme)).to.equal('dark');
+    // Nothing is painted before the stylesheets are loaded.
+    const first = await eventually(
+      () => ground(page),
+      (colour) => colour !== 'rgba(0, 0, 0, 0)',
+    );
+    expect(first).to.equal(DARK);
+    release.resolve();
+    await page.emulateMedia({ media: 'print' });
+    expect(await ground(page), 'on paper').to.equal(LIGHT);
+    await page.emulateMedia({ media: 'screen' });
+    await choose(page, 'System');
+    expect(await ground(page)).to.equal(LIGHT);
+    expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});
 
-      await page.addInitScript(() => {
-        const get = () => {
-          throw new DOMException('blocked', 'SecurityError');
-        };
-        for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get });
-      });
-      await page.reload();
-      await choose(page, 'Dark');
-      expect(await ground(page)).to.equal(DARK);
+    await page.addInitScript(() => {
+      const get = () => {
+        throw new DOMException('blocked', 'SecurityError');
+      };
+      for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get });
     });
+    await page.reload();
+    await choose(page, 'Dark');
+    expect(await ground(page)).to.equal(DARK);
   });
 });

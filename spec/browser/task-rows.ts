@@ -1,7 +1,8 @@
+import { execFileSync } from 'node:child_process';
 import type { Locator, Page } from 'playwright-core';
-import { request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { startServices, untilAnswer } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { partShows } from './chromium.ts';
 
 /** Starts the services with a handlers module of this source. */
 export const startWithHandlers = async (source: string, env: Record<string, string> = {}) =>
@@ -22,6 +23,26 @@ export const rows = (page: Page): Locator => page.locator('.task-row');
 export const untilRows = (page: Page, count: number) =>
   page.waitForFunction((wanted) => document.querySelectorAll('.task-row').length === wanted, count);
 
+/** Fills the fields with these labels. */
+export async function fill(form: Locator | Page, fields: Record<string, string>): Promise<void> {
+  for (const [label, text] of Object.entries(fields)) await form.getByLabel(label, { exact: true }).fill(text);
+}
+
+/** Waits until parts of the page show exactly these texts. */
+export async function partsShow(page: Page, texts: Record<string, string>): Promise<void> {
+  for (const [name, text] of Object.entries(texts)) await partShows(page, name, new RegExp(`^${text}$`));
+}
+
+/** Returns the texts of elements, with every white space as one space. */
+export const texts = async (elements: Locator): Promise<string[]> =>
+  (await elements.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
+
+/** Returns the arguments that a command passes to curl, which may not be installed. */
+export function curlArguments(command: string): string[] {
+  const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
+  return shown.split('\0');
+}
+
 /** The rows of the tasks with an action. */
 export const row = (page: Page, action: string): Locator =>
   rows(page).filter({ has: page.getByText(action, { exact: true }) });
@@ -38,12 +59,6 @@ export const queueButton = (page: Page): Locator => page.getByRole('button', { n
 export const actionChoice = (page: Page): Locator =>
   page.getByLabel('Action', { exact: true }).and(page.locator('select'));
 
-export const failures = async (tasks: string): Promise<number> =>
-  ((await request(`${tasks}/queue`)).body as { dead: number }).dead;
-
 /** Waits until `count` tasks have failed. */
-export const untilFailed = (tasks: string, count: number): Promise<number> =>
-  eventually(
-    () => failures(tasks),
-    (failed) => failed === count,
-  );
+export const untilFailed = (tasks: string, count: number) =>
+  untilAnswer(`${tasks}/queue`, ({ body }) => body.dead === count);

@@ -1,17 +1,14 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import type { Page, Request } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
-import { eventually } from '../support/until.ts';
-import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
-import { listedActions, lists, queueButton, startWithHandlers, tab } from './task-rows.ts';
+import { until } from '../support/until.ts';
+import { countRequests, describeInBrowser, enlargeText, part, partShows, reaches, visit } from './chromium.ts';
+import { listedActions, lists, ownTask, queueButton, startWithHandlers, tab } from './task-rows.ts';
 
-/** Most looks at the queue, one each second, until the pill shows that the service is offline, or back. */
-const LOOKS_UNTIL_OFFLINE = 5;
-const LOOKS_UNTIL_LIVE = 2;
 const tolerated = /net::ERR_|status of [45]/;
 
 /** Handler of tasks that run until they are cancelled. */
@@ -19,18 +16,13 @@ const SLOW = `export default {
   slow: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
 };`;
 
-/** Waits for a state. Counts looks instead of seconds, which a loaded machine may need more of. */
+/** Waits for a state. Counts looks at the queue, one each second, because a loaded machine may need more seconds. */
 async function reachesAfter(page: Page, state: string, mostLooks: number): Promise<void> {
-  let looks = 0;
-  const count = (request: Request) => {
-    if (request.url().endsWith('/queue')) looks += 1;
-  };
-  page.on('request', count);
+  const looks = countRequests(page, /\/queue$/);
   await reaches(page, state);
-  page.off('request', count);
-  expect(looks).to.be.at.most(mostLooks);
+  expect(looks()).to.be.at.most(mostLooks);
 }
-const queueState = (page: Page, text: string) => partShows(page, 'queue-state', text);
+const alert = (page: Page, hasText: string | RegExp) => page.getByRole('alert').filter({ hasText });
 const notice = (page: Page, kind: string) => page.locator(`.situation[data-kinds~="${kind}"]`);
 const figure = (page: Page, name: string, text: string | RegExp) => partShows(page, `health-${name}`, text);
 
@@ -44,223 +36,210 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     const DATA_DIR = await temporaryFolder();
     const first = await startServices({ env: { DATA_DIR } });
     const network = await severable(first.tasks);
-    await visit(network.url, { tolerated }, async (page) => {
-      await partShows(page, 'last-event', 'no event yet');
-      await queueButton(page).click();
-      await listedActions(page).waitFor();
-      await partShows(page, 'last-event', /last event (under )?\d+ s ago/);
-      await post(`${first.tasks}/queue/pause`, {});
-      await post(`${first.tasks}/tasks`, { action: 'lost' });
-      await tab(page, 'Queued').click();
-      await lists(page, 'lost');
-      first.child.kill('SIGKILL');
-      await reachesAfter(page, 'offline', LOOKS_UNTIL_OFFLINE);
-      expect(await part(page, 'connection-text').textContent()).to.equal('Offline');
-      expect(await part(page, 'health-status').textContent()).to.include('The service does not answer.');
-      expect(await part(page, 'queue-state').textContent()).to.equal('');
-      expect(await part(page, 'health').getAttribute('data-condition')).to.equal('unknown');
-      expect(await page.title()).to.match(/^⚠ The service does not answer\./);
-      expect(await page.getByRole('button', { name: 'Retry' }).isVisible()).to.equal(true);
-      await queueButton(page).click();
-      await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
-      await listedActions(page).click();
-      await partShows(page, 'inspector-state', 'queued');
-      const { tasks } = await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
-      await reachesAfter(page, 'live', LOOKS_UNTIL_LIVE);
-      await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
-      await partShows(page, 'inspector-state', 'unknown');
-      await listedActions(page).waitFor({ state: 'hidden' });
-      await post(`${tasks}/queue/resume`, {});
-      await page.keyboard.press('Escape');
-      await tab(page, 'Completed').click();
-      await post(`${tasks}/tasks`, { action: 'after-restart' });
-      await lists(page, 'after-restart');
-      await partShows(page, 'count-completed', /^1 since \d\d:\d\d$/);
+    const page = await visit(network.url, { tolerated });
+    await partShows(page, 'last-event', 'no event yet');
+    await queueButton(page).click();
+    await listedActions(page).waitFor();
+    await partShows(page, 'last-event', /last event (under )?\d+ s ago/);
+    await post(`${first.tasks}/queue/pause`, {});
+    await post(`${first.tasks}/tasks`, { action: 'lost' });
+    await tab(page, 'Queued').click();
+    await lists(page, 'lost');
+    first.child.kill('SIGKILL');
+    await reachesAfter(page, 'offline', 5);
+    expect(await part(page, 'connection-text').textContent()).to.equal('Offline');
+    expect(await part(page, 'health-status').textContent()).to.include('The service does not answer.');
+    expect(await part(page, 'queue-state').textContent()).to.equal('');
+    expect(await part(page, 'health').getAttribute('data-condition')).to.equal('unknown');
+    expect(await page.title()).to.match(/^⚠ The service does not answer\./);
+    expect(await page.getByRole('button', { name: 'Retry' }).isVisible()).to.equal(true);
+    await queueButton(page).click();
+    await alert(page, 'The service cannot be reached.').waitFor();
+    await listedActions(page).click();
+    await partShows(page, 'inspector-state', 'queued');
+    const { tasks } = await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
+    await reachesAfter(page, 'live', 2);
+    await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
+    await partShows(page, 'inspector-state', 'unknown');
+    await listedActions(page).waitFor({ state: 'hidden' });
+    await post(`${tasks}/queue/resume`, {});
+    await page.keyboard.press('Escape');
+    await tab(page, 'Completed').click();
+    await post(`${tasks}/tasks`, { action: 'after-restart' });
+    await lists(page, 'after-restart');
+    await partShows(page, 'count-completed', /^1 since \d\d:\d\d$/);
 
-      network.stall();
-      await reachesAfter(page, 'offline', LOOKS_UNTIL_OFFLINE);
-      await post(`${tasks}/tasks`, { action: 'during-outage' });
-      network.mend();
-      await reachesAfter(page, 'live', LOOKS_UNTIL_LIVE);
-      await lists(page, 'during-outage');
-    });
+    network.stall();
+    await reachesAfter(page, 'offline', 5);
+    await post(`${tasks}/tasks`, { action: 'during-outage' });
+    network.mend();
+    await reachesAfter(page, 'live', 2);
+    await lists(page, 'during-outage');
   });
 
   it('says that the queue is stalled or paused, why, and what to do, until tasks are processed again', async () => {
     const { tasks, DATA_DIR } = services();
-    await visit(tasks, { tolerated }, async (page) => {
-      await queueState(page, 'queue running');
-      await figure(page, 'threads', /^0 of 2$/);
-      await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
-      await post(`${tasks}/tasks`, { action: 'stuck' });
-      await notice(page, 'stalled').waitFor();
-      await queueState(page, 'queue stalled');
-      expect(await notice(page, 'stalled').textContent()).to.match(/No task can be processed since .*: .*DATA_DIR/s);
-      await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));
-      await notice(page, 'stalled').waitFor({ state: 'hidden' });
-      await queueState(page, 'queue running');
-      await reaches(page, 'live');
-      await lists(page, 'stuck');
+    const page = await visit(tasks, { tolerated });
+    await partShows(page, 'queue-state', 'queue running');
+    await figure(page, 'threads', /^0 of 2$/);
+    await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
+    await post(`${tasks}/tasks`, { action: 'stuck' });
+    await notice(page, 'stalled').waitFor();
+    await partShows(page, 'queue-state', 'queue stalled');
+    expect(await notice(page, 'stalled').textContent()).to.match(/No task can be processed since .*: .*DATA_DIR/s);
+    await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));
+    await notice(page, 'stalled').waitFor({ state: 'hidden' });
+    await partShows(page, 'queue-state', 'queue running');
+    await reaches(page, 'live');
+    await lists(page, 'stuck');
 
-      const answerPause = async (answer: string) => {
-        await page.getByRole('button', { name: 'Pause queue' }).click();
-        await page.getByRole('dialog').getByRole('button', { name: answer }).click();
-      };
-      await answerPause('Keep it running');
-      await page.route('**/queue/pause', (route) => route.abort(), { times: 1 });
-      await answerPause('Pause the queue');
-      await partShows(page, 'toast-text', /^Cannot change the queue: /);
-      await answerPause('Pause the queue');
-      await queueState(page, 'queue paused');
-      await partShows(page, 'sentence', /^The queue is paused, since \d\d:\d\d\.$/);
-      await post(`${tasks}/tasks`, { action: 'waits' });
-      await figure(page, 'backlog', '1');
-      await figure(page, 'oldest', /\d\.\d s/);
-      expect(await notice(page, 'paused').textContent()).to.include(`curl -X POST ${tasks}/queue/resume`);
-      await page.getByRole('button', { name: 'Resume the queue' }).click();
-      await notice(page, 'paused').waitFor({ state: 'hidden' });
-      await queueState(page, 'queue running');
-      await figure(page, 'backlog', '0');
-      await figure(page, 'completed', /[\d.]+ \/ s/);
-    });
+    const answerPause = async (answer: string) => {
+      await page.getByRole('button', { name: 'Pause queue' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: answer }).click();
+    };
+    await answerPause('Keep it running');
+    await page.route('**/queue/pause', (route) => route.abort(), { times: 1 });
+    await answerPause('Pause the queue');
+    await partShows(page, 'toast-text', /^Cannot change the queue: /);
+    await answerPause('Pause the queue');
+    await partShows(page, 'queue-state', 'queue paused');
+    await partShows(page, 'sentence', /^The queue is paused, since \d\d:\d\d\.$/);
+    await post(`${tasks}/tasks`, { action: 'waits' });
+    await figure(page, 'backlog', '1');
+    await figure(page, 'oldest', /\d\.\d s/);
+    expect(await notice(page, 'paused').textContent()).to.include(`curl -X POST ${tasks}/queue/resume`);
+    await page.getByRole('button', { name: 'Resume the queue' }).click();
+    await notice(page, 'paused').waitFor({ state: 'hidden' });
+    await partShows(page, 'queue-state', 'queue running');
+    await figure(page, 'backlog', '0');
+    await figure(page, 'completed', /[\d.]+ \/ s/);
   });
 
   it('shows how many threads are busy and how many tasks run at a time, and says that the queue is full, when the task can be queued, and nothing of it once the queue has room', async () => {
     const env = { TASK_OVERLAP: '10', TASK_PREFETCH: '15', QUEUE_MAX_LENGTH: '12' };
     const { tasks } = await startWithHandlers(SLOW, env);
-    await visit(tasks, { tolerated, width: 320 }, async (page) => {
-      await figure(page, 'threads', '0 of 2');
-      await partShows(page, 'more-threads', '15 tasks at a time');
-      await page.evaluate(() => {
-        document.documentElement.style.fontSize = '200%';
-      });
-      const clipped = await page.locator('.health-figures').evaluate((all) => all.scrollWidth - all.clientWidth);
-      expect(clipped).to.equal(0);
-      await page.setViewportSize({ width: 1280, height: 800 });
-      const ids: string[] = [];
-      for (let i = 0; i < 12; i++) ids.push((await post(`${tasks}/tasks`, { action: 'slow' })).body.id);
-      await figure(page, 'threads', '2 of 2');
-      await figure(page, 'running', '12');
-      await partShows(page, 'count-running', /^12$/);
+    const page = await visit(tasks, { tolerated, width: 320 });
+    await figure(page, 'threads', '0 of 2');
+    await partShows(page, 'more-threads', '15 tasks at a time');
+    await enlargeText(page);
+    const clipped = await page.locator('.health-figures').evaluate((all) => all.scrollWidth - all.clientWidth);
+    expect(clipped).to.equal(0);
+    await page.setViewportSize({ width: 1280, height: 800 });
+    const { body } = await post(`${tasks}/tasks`, { action: 'slow' });
+    await post(`${tasks}/tasks/batch`, { tasks: Array(11).fill({ action: 'slow' }) });
+    await figure(page, 'threads', '2 of 2');
+    await figure(page, 'running', '12');
+    await partShows(page, 'count-running', /^12$/);
 
-      await notice(page, 'full').filter({ hasText: 'The queue is full: 12 of 12 tasks' }).waitFor();
-      expect(await queueButton(page).isVisible(), 'the form during trouble').to.equal(false);
-      await page.getByRole('link', { name: 'Queue a task' }).click();
-      const button = queueButton(page);
-      let answeredAt = 0;
-      let early = 0;
-      page.on('response', (response) => {
-        if (response.request().method() === 'POST') answeredAt = performance.now();
-      });
-      page.on('request', (request) => {
-        if (request.method() === 'POST' && performance.now() < answeredAt + 900) early += 1;
-      });
-      // The alert is visible for one second.
-      const said = page.evaluate(
-        (wanted) =>
-          new Promise<void>((resolve) => {
-            new MutationObserver(() => {
-              const alerts = [...document.querySelectorAll('[role="alert"]')];
-              if (alerts.some((alert) => alert.checkVisibility() && wanted.test(alert.textContent))) resolve();
-            }).observe(document.body, { subtree: true, childList: true, characterData: true });
-          }),
-        /The queue is full\. Try again in \d s\./,
-      );
-      await Promise.all([said, button.click()]);
-      await button.click({ force: true });
-      expect(early, 'requests before the time that Retry-After names').to.equal(0);
-      await page
-        .getByRole('alert')
-        .filter({ hasText: /^The queue is full\.$/ })
-        .waitFor();
-      await fetch(`${tasks}/tasks/${ids[0]}`, { method: 'DELETE' });
-      await notice(page, 'full').waitFor({ state: 'hidden' });
-      await partShows(page, 'sentence', /submissions? a (minute|second) refused/);
-      await page.getByRole('alert').filter({ hasText: 'The queue is full.' }).waitFor({ state: 'hidden' });
-      await button.click();
-      await page.locator('.own-task[data-state="completed"]').waitFor();
+    await notice(page, 'full').filter({ hasText: 'The queue is full: 12 of 12 tasks' }).waitFor();
+    expect(await queueButton(page).isVisible(), 'the form during trouble').to.equal(false);
+    await page.getByRole('link', { name: 'Queue a task' }).click();
+    const button = queueButton(page);
+    let answeredAt = 0;
+    let early = 0;
+    page.on('response', (response) => {
+      if (response.request().method() === 'POST') answeredAt = performance.now();
     });
+    page.on('request', (request) => {
+      if (request.method() === 'POST' && performance.now() < answeredAt + 900) early += 1;
+    });
+    // The alert is visible for one second.
+    const said = page.evaluate(
+      (wanted) =>
+        new Promise<void>((resolve) => {
+          new MutationObserver(() => {
+            const alerts = [...document.querySelectorAll('[role="alert"]')];
+            if (alerts.some((alert) => alert.checkVisibility() && wanted.test(alert.textContent))) resolve();
+          }).observe(document.body, { subtree: true, childList: true, characterData: true });
+        }),
+      /The queue is full\. Try again in \d s\./,
+    );
+    await Promise.all([said, button.click()]);
+    await button.click({ force: true });
+    expect(early, 'requests before the time that Retry-After names').to.equal(0);
+    await alert(page, /^The queue is full\.$/).waitFor();
+    await fetch(`${tasks}/tasks/${body.id}`, { method: 'DELETE' });
+    await notice(page, 'full').waitFor({ state: 'hidden' });
+    await partShows(page, 'sentence', /submissions? a (minute|second) refused/);
+    await alert(page, 'The queue is full.').waitFor({ state: 'hidden' });
+    await button.click();
+    await ownTask(page, 'completed').waitFor();
   });
 
   it('is “Live” without the event stream, names the error that the service answers, and updates a notice in place, announced once', async () => {
     const { tasks } = services();
     const prepare = (page: Page) => page.route('**/tasks/events', (route) => route.fulfill({ status: 503 }));
-    await visit(tasks, { prepare, tolerated }, async (page) => {
-      await reaches(page, 'live');
-      await partShows(page, 'last-event', 'no event stream');
-      await post(`${tasks}/tasks`, { action: 'counted' });
-      await lists(page, 'counted');
-      await queueButton(page).click();
-      await page.locator('.own-task[data-state="completed"]').waitFor();
+    const page = await visit(tasks, { prepare, tolerated });
+    await reaches(page, 'live');
+    await partShows(page, 'last-event', 'no event stream');
+    await post(`${tasks}/tasks`, { action: 'counted' });
+    await lists(page, 'counted');
+    await queueButton(page).click();
+    await ownTask(page, 'completed').waitFor();
 
-      await page.route('**/tasks', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()));
-      await queueButton(page).click();
-      const error = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
-      await error.waitFor();
-      await post(`${tasks}/tasks`, { action: 'rendered-later' });
-      await lists(page, 'rendered-later');
-      expect(await error.isVisible()).to.equal(true);
-      await page.getByLabel('Text').fill('changed');
-      await error.waitFor({ state: 'hidden' });
+    await page.route('**/tasks', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()));
+    await queueButton(page).click();
+    const error = alert(page, 'The service cannot be reached.');
+    await error.waitFor();
+    await post(`${tasks}/tasks`, { action: 'rendered-later' });
+    await lists(page, 'rendered-later');
+    expect(await error.isVisible()).to.equal(true);
+    await page.getByLabel('Text').fill('changed');
+    await error.waitFor({ state: 'hidden' });
 
-      const failing = async (error: string) => {
-        await reaches(page, 'failing');
-        expect(await part(page, 'connection-text').textContent()).to.equal(`Service answers: ${error}`);
-      };
-      const refuse = (pattern: string, error: string, retryAfter = '1') =>
-        page.route(pattern, (route) =>
-          route.fulfill({ status: 500, json: { error }, headers: { 'Retry-After': retryAfter } }),
-        );
-      await refuse('**/tasks', 'failed to queue task');
-      await refuse('**/queue', 'queue unavailable', '3');
-      await queueButton(page).click();
-      await failing('queue unavailable');
-      const refusal = page.getByRole('alert').filter({ hasText: /^The service answers: failed to queue task\.$/ });
-      await refusal.waitFor();
-      const asked: number[] = [];
-      page.on('request', (request) => {
-        if (request.url().endsWith('/queue')) asked.push(performance.now());
-      });
-      await eventually(
-        () => asked.length,
-        (count) => count > 1,
+    const failing = async (error: string) => {
+      await reaches(page, 'failing');
+      expect(await part(page, 'connection-text').textContent()).to.equal(`Service answers: ${error}`);
+    };
+    const refuse = (pattern: string, error: string, retryAfter = '1') =>
+      page.route(pattern, (route) =>
+        route.fulfill({ status: 500, json: { error }, headers: { 'Retry-After': retryAfter } }),
       );
-      const pauses = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
-      expect(Math.min(...pauses), 'as long as Retry-After says').to.be.above(2_000);
-      await refuse('**/queue', 'queue unavailable', '3600');
-      await page.waitForResponse('**/queue');
-      for (const pattern of ['**/tasks', '**/queue']) await page.unroute(pattern);
-      await page.getByRole('button', { name: 'Retry' }).click();
-      await reaches(page, 'live');
-      await refusal.waitFor({ state: 'hidden' });
-
-      await refuse('**/tasks/search?*', 'database unavailable');
-      for (const name of ['Queued', 'Completed']) await tab(page, name).click();
-      await failing('database unavailable');
-      await page.unroute('**/tasks/search?*');
-      await reaches(page, 'live');
-
-      let waiting = 1_000_000;
-      await page.route('**/queue', async (route) => {
-        const response = await route.fetch();
-        waiting += 1;
-        await route.fulfill({ response, json: { ...(await response.json()), paused: true, waiting } });
-      });
-      const resume = page.getByRole('button', { name: 'Resume the queue' });
-      await resume.focus();
-      const status = part(page, 'health-status');
-      const announced = await status.textContent();
-      expect(announced).to.match(/^The queue is paused\. The queue is full: 1,000,00\d of/);
-      expect(await page.title()).to.equal('⚠ The queue is paused. Completed · Tasks');
-      expect(await page.locator('link[rel="icon"]').getAttribute('href')).to.equal('/icon-problem.svg');
-      const answered = waiting + 2;
-      await eventually(
-        async () =>
-          Number(/([\d,]+) of/.exec((await notice(page, 'full').textContent()) ?? '')?.[1]?.replaceAll(',', '')),
-        (shown) => shown >= answered,
-      );
-      expect(await resume.evaluate((button) => button === document.activeElement)).to.equal(true);
-      expect(await status.textContent()).to.equal(announced);
+    await refuse('**/tasks', 'failed to queue task');
+    await refuse('**/queue', 'queue unavailable', '3');
+    await queueButton(page).click();
+    await failing('queue unavailable');
+    const refusal = alert(page, /^The service answers: failed to queue task\.$/);
+    await refusal.waitFor();
+    const asked: number[] = [];
+    page.on('request', (request) => {
+      if (request.url().endsWith('/queue')) asked.push(performance.now());
     });
+    await until(() => asked.length > 1);
+    const pauses = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
+    expect(Math.min(...pauses), 'as long as Retry-After says').to.be.above(2_000);
+    await refuse('**/queue', 'queue unavailable', '3600');
+    await page.waitForResponse('**/queue');
+    for (const pattern of ['**/tasks', '**/queue']) await page.unroute(pattern);
+    await page.getByRole('button', { name: 'Retry' }).click();
+    await reaches(page, 'live');
+    await refusal.waitFor({ state: 'hidden' });
+
+    await refuse('**/tasks/search?*', 'database unavailable');
+    for (const name of ['Queued', 'Completed']) await tab(page, name).click();
+    await failing('database unavailable');
+    await page.unroute('**/tasks/search?*');
+    await reaches(page, 'live');
+
+    let waiting = 1_000_000;
+    await page.route('**/queue', async (route) => {
+      const response = await route.fetch();
+      waiting += 1;
+      await route.fulfill({ response, json: { ...(await response.json()), paused: true, waiting } });
+    });
+    const resume = page.getByRole('button', { name: 'Resume the queue' });
+    await resume.focus();
+    const status = part(page, 'health-status');
+    const announced = await status.textContent();
+    expect(announced).to.match(/^The queue is paused\. The queue is full: 1,000,00\d of/);
+    expect(await page.title()).to.equal('⚠ The queue is paused. Completed · Tasks');
+    expect(await page.locator('link[rel="icon"]').getAttribute('href')).to.equal('/icon-problem.svg');
+    const answered = waiting + 2;
+    await until(async () => {
+      const [, shown = ''] = /([\d,]+) of/.exec((await notice(page, 'full').textContent()) ?? '') ?? [];
+      return Number(shown.replaceAll(',', '')) >= answered;
+    });
+    expect(await resume.evaluate((button) => button === document.activeElement)).to.equal(true);
+    expect(await status.textContent()).to.equal(announced);
   });
 });

@@ -28,33 +28,22 @@ describeWith(
     before(() => docker('build', '--quiet', `--tag=${image}`, '.')).timeout(600_000);
     after(() => run('docker', ['image', 'rm', '--force', image]));
 
-    /** Starts a container, and waits until it is ready. */
-    async function start() {
+    it('serves as an unprivileged user on a read-only file system without development packages, creates keys and backups with the commands of the guide, and ends with exit code 0 on SIGTERM', async () => {
       const id = await docker('run', '--detach', ...RESTRICTED, ...PUBLISHED, image);
       afterTest(() => docker('rm', '--force', '--volumes', id));
       const address = async (port: number) => `http://${await docker('port', id, `${port}`)}`;
-      const admin = await address(9464);
-      await untilServed(`${admin}/readyz`);
-      return { id, address, exec: (...command: string[]) => docker('exec', id, ...command) };
-    }
-
-    it('serves as an unprivileged user on a read-only file system, and ends with exit code 0 on SIGTERM', async () => {
-      const { id, address, exec } = await start();
+      const exec = (...command: string[]) => docker('exec', id, ...command);
+      await untilServed(`${await address(9464)}/readyz`);
       expect(await exec('id', '-u')).to.equal('10001');
       await exec('node', 'dist/main', 'healthcheck', '/healthz');
       expect((await post(`${await address(8080)}/tasks`, { action: 'sum' })).status).to.equal(202);
-      await docker('stop', id);
-      expect(await docker('inspect', '--format={{.State.ExitCode}}', id)).to.equal('0');
-    });
-
-    it('creates keys and backups with the commands of the guide, and has no development package', async () => {
-      const { exec } = await start();
       const commands = section('www/guide/running.md', 'Keys and backups').matchAll(/compose exec node (node .*)$/gm);
       for (const [, command = ''] of commands) await exec(...command.split(' '));
       expect(await exec('ls', '/data/backup')).to.include('auth.db');
-      expect((await exec('ls', 'node_modules')).split('\n'))
-        .to.include('koa')
-        .and.not.include('typescript');
+      const packages = (await exec('ls', 'node_modules')).split('\n');
+      expect(packages).to.include('koa').and.not.include('typescript');
+      await docker('stop', id);
+      expect(await docker('inspect', '--format={{.State.ExitCode}}', id)).to.equal('0');
     });
   },
   false,

@@ -17,7 +17,7 @@ async function open(services: Parameters<typeof adapt>[1], key: string, test: (p
     page.on('dialog', (dialog) => void dialog.accept(key));
   };
   const tolerated = new RegExp(`${LOST.source}|^ServiceError: invalid API key$`);
-  await visit(`file://${path}`, { prepare, tolerated }, test);
+  await test(await visit(`file://${path}`, { prepare, tolerated }));
 }
 
 const until = (page: Page, selector: string, expected: RegExp) =>
@@ -74,14 +74,13 @@ describeInBrowser('the page of the guide', () => {
       () => fetch(CORS_ORIGINS).catch(() => undefined),
       (answer) => answer?.ok === true,
     );
-    await visit(CORS_ORIGINS, {}, async (page) => {
-      const seen = page.waitForFunction(() => document.querySelector('progress')?.value === 0.5);
-      await page.fill('input', 'straße');
-      await page.click('button');
-      await seen;
-      await writeFile(join(folder, 'seen'), '');
-      await until(page, 'output', /^STRASSE$/);
-    });
+    const page = await visit(CORS_ORIGINS);
+    const seen = page.waitForFunction(() => document.querySelector('progress')?.value === 0.5);
+    await page.fill('input', 'straße');
+    await page.click('button');
+    await seen;
+    await writeFile(join(folder, 'seen'), '');
+    await until(page, 'output', /^STRASSE$/);
     server.child.kill();
   });
 });
