@@ -1,9 +1,7 @@
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { temporaryFolder } from '../../support/cleanup.ts';
 import { run, runCommand } from '../../support/command.ts';
-import { examples, section } from '../../support/examples.ts';
+import { examples, projectWith, section } from '../../support/examples.ts';
 import { type HttpResponse, post, projectFolder, request, startServices, untilTask } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
 import { eventually } from '../../support/until.ts';
@@ -13,19 +11,17 @@ const HTTP_CALL = 'An HTTP call';
 const PROCESSOR = 'Work for the processor';
 const SCHEMA = 'A schema and a permanent error';
 
-/** Writes the module below a heading, exactly as printed, in a folder of its own. Returns its path. */
-async function writeExample(heading: string): Promise<string> {
-  const folder = await temporaryFolder();
+/** Writes the only module below a heading, exactly as printed, in a folder of its own. Returns the folder. */
+async function writeExample(heading: string, files: Record<string, string> = {}): Promise<string> {
   const [module = '', ...others] = examples(FILE, heading, 'ts');
   expect(others).to.deep.equal([]);
-  const file = join(folder, 'handlers.ts');
-  await writeFile(file, module);
-  return file;
+  return projectWith({ 'handlers.ts': module, ...files });
 }
 
 /** Starts the services with the module below a heading. Returns functions that submit a task and wait for a state of it. */
 async function startExample(heading: string, env: Record<string, string> = {}) {
-  const { tasks } = await startServices({ env: { TASK_HANDLERS: await writeExample(heading), ...env } });
+  const TASK_HANDLERS = join(await writeExample(heading), 'handlers.ts');
+  const { tasks } = await startServices({ env: { TASK_HANDLERS, ...env } });
   const submit = async (action: string, data: object): Promise<string> =>
     (await post(`${tasks}/tasks`, { action, data })).body.id;
   return { tasks, submit, reaches: (id: string, ...states: string[]) => untilTask(tasks, id, ...states) };
@@ -66,8 +62,8 @@ describe('the handlers of the guide', () => {
   });
 
   it('compute with progress, and stop when they are cancelled', async () => {
-    const file = await writeExample(PROCESSOR);
-    const { code, stdout, stderr } = await runCommand('handlers', ['run', file, 'primes', '{"below": 200000}'], {});
+    const args = ['run', join(await writeExample(PROCESSOR), 'handlers.ts'), 'primes', '{"below": 200000}'];
+    const { code, stdout, stderr } = await runCommand('handlers', args, {});
     expect({ code, stdout }).to.deep.equal({ code: 0, stdout: '{"output":{"count":17984}}\n' });
     expect(stderr).to.match(/"fraction":0\.\d+,"note":"\d+ primes below \d+"/);
 
@@ -96,11 +92,8 @@ describe('the handlers of the guide', () => {
   });
 
   it('pass the unit tests of the guide', async () => {
-    const cwd = join(await writeExample(SCHEMA), '..');
     const [test = ''] = examples(FILE, 'Unit tests', 'ts');
-    await writeFile(join(cwd, 'handlers.spec.ts'), test);
-    await mkdir(join(cwd, 'node_modules'));
-    await symlink(projectFolder, join(cwd, 'node_modules/ticker-and-tasks'));
+    const cwd = await writeExample(SCHEMA, { 'handlers.spec.ts': test });
     const mocha = join(projectFolder, 'node_modules/mocha/bin/mocha.js');
     const { code, stdout } = await run(process.execPath, [mocha, 'handlers.spec.ts'], { cwd });
     expect(code, stdout).to.equal(0);
@@ -108,7 +101,7 @@ describe('the handlers of the guide', () => {
   });
 
   it('are checked and run with the commands of the guide', async () => {
-    const cwd = join(await writeExample(SCHEMA), '..');
+    const cwd = await writeExample(SCHEMA);
     const program = `"${process.execPath}" "${join(projectFolder, 'main/cli/handlers.ts')}"`;
     const commands = examples(FILE, 'Test it')[0]?.replaceAll('npm run --silent handlers --', program) ?? '';
     const { stdout, code } = await run('bash', ['-c', commands], { cwd });

@@ -1,13 +1,15 @@
 import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { WebSocket } from 'ws';
+import { type ClientOptions, WebSocket } from 'ws';
 import { afterTest, onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, outputOf } from '../../support/examples.ts';
 import { projectFolder, startServices } from '../../support/program.ts';
 import { describeWith, lackingProgram } from '../../support/requirements.ts';
+import { until } from '../../support/until.ts';
 
 const FILE = 'www/guide/load-testing.md';
+const [script = ''] = examples(FILE, 'With k6', 'js');
 
 /** Reduces the numbers of an example, so that the test is short. */
 const brief = (example: string) =>
@@ -49,47 +51,38 @@ describe('the load tests of the guide', () => {
   it('are a k6 script that fits the types of k6', async () => {
     const folder = await temporaryFolder();
     await symlink(join(projectFolder, 'node_modules'), join(folder, 'node_modules'));
-    await writeFile(join(folder, 'stream.js'), examples(FILE, 'With k6', 'js')[0] ?? '');
-    const checking = { noEmit: true, checkJs: true, strict: false, skipLibCheck: true };
-    const modules = { lib: ['esnext'], types: ['k6'], module: 'esnext', moduleResolution: 'bundler' };
-    const config = { compilerOptions: { ...checking, ...modules }, files: ['stream.js'] };
-    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
-    await outputOf(`node_modules/.bin/tsc -p ${folder}`);
+    await writeFile(join(folder, 'stream.js'), script);
+    const options = '--noEmit --checkJs --strict false --skipLibCheck';
+    const modules = '--lib esnext --types k6 --module esnext --moduleResolution bundler';
+    await outputOf(`tsc --ignoreConfig ${options} ${modules} ${folder}/stream.js`);
   });
 
   it('are a k6 script that gets a token and streams, with an imitation of k6', async () => {
     const services = running();
-    const body = adapt(examples(FILE, 'With k6', 'js')[0], services)
+    const body = adapt(script, services)
       .replace(/^import .*$/gm, '')
       .replace('export default function', 'function each')
       .replaceAll('export ', '');
-    const counts: Record<string, number> = {};
-    const reached = Promise.withResolvers<void>();
-    class Counter {
-      name: string;
-      constructor(name: string) {
-        this.name = name;
-        counts[name] = 0;
-      }
-      add(count: number) {
-        counts[this.name] = (counts[this.name] ?? 0) + count;
-        if ((counts.ticks ?? 0) > 1) reached.resolve();
-      }
-    }
-    class Socket extends WebSocket {
-      constructor(url: string, protocols: null, { headers }: { headers: Record<string, string> }) {
-        super(url, protocols ?? [], { headers });
-        afterTest(() => this.terminate());
-      }
-    }
     const token = await services.token();
+    const counted: string[] = [];
     const asked: unknown[] = [];
-    const http = { post: (...args: unknown[]) => asked.push(args) && { json: () => token } };
-    const globals = { http, Counter, WebSocket: Socket, __ENV: { API_KEY: services.apiKey }, setTimeout: () => {} };
-    const script = new Function(...Object.keys(globals), `${body}; return { setup, each };`)(...Object.values(globals));
-    script.each(script.setup());
-    await reached.promise;
-    expect(counts.failures).to.equal(0);
+    const imitation = {
+      http: { post: (...args: unknown[]) => asked.push(args) && { json: () => token } },
+      Counter: function Counter(name: string) {
+        return { add: () => counted.push(name) };
+      },
+      WebSocket: function Socket(url: string, _protocols: null, options: ClientOptions) {
+        const socket = new WebSocket(url, options);
+        afterTest(() => socket.terminate());
+        return socket;
+      },
+      __ENV: { API_KEY: services.apiKey },
+      setTimeout: () => {},
+    };
+    const run = new Function(...Object.keys(imitation), `${body}; each(setup());`);
+    run(...Object.values(imitation));
+    await until(() => counted.length > 1);
+    expect(counted).to.deep.equal(['ticks', 'ticks']);
     expect(asked).to.deep.equal([[`${services.ticker}/auth/token`, JSON.stringify({ api_key: services.apiKey })]]);
   });
 
