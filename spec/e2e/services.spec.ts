@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Price } from '../../www/client/tick-stream.ts';
 import { onceForSuite } from '../support/cleanup.ts';
+import { examples } from '../support/examples.ts';
 import { post, request, startServices, untilTask } from '../support/program.ts';
 import { connect } from '../support/websocket.ts';
 
@@ -54,5 +55,20 @@ describe('the services in a process of their own', () => {
     expect(row.created_at).to.be.within(before, Date.now() / 1000 + 1);
     expect(row.processed_at).to.be.within(row.created_at, Date.now() / 1000 + 1);
     expect((await request(`${tasks}/tasks`)).body).to.deep.equal({ tasks: [row], count: 1 });
+  });
+});
+
+describe('a ticker with TICKER_SEED', () => {
+  it('sends at each tick the prices of the formula in the guide, for the number of the tick', async () => {
+    const [formula = ''] = examples('www/guide/api.md', 'Ticker, port 8081', 'js');
+    const { price } = await import(`data:text/javascript,${encodeURIComponent(`${formula}\nexport { price };`)}`);
+    const env = { TICKER_SEED: 'a seed of mine', TICK_INTERVAL_MS: '100' };
+    const { stream, token } = await startServices({ env });
+    const client = await connect(stream, { token: await token(), protocols: ['ticker.v2'] });
+    for (let count = 0; count < 3; count++) {
+      const { seq, data } = await client.nextOf('ticker');
+      expect(data).to.have.length(3);
+      for (const entry of data) expect(entry.price).to.equal(price(env.TICKER_SEED, entry.symbol, seq));
+    }
   });
 });

@@ -118,7 +118,7 @@ describe('the clients of the guide', () => {
 
 describe('data with numbers and text', () => {
   it('is stored as the table of the guide says', async () => {
-    const rows = [...section(OTHERS, 'Numbers and text').matchAll(/^\| `(\{.*?\})` \| `(\{.*?\})` \|/gm)];
+    const rows = [...section(OTHERS, 'Tasks').matchAll(/^\| `(\{.*?\})` \| `(\{.*?\})` \|/gm)];
     expect(rows).to.have.length.above(8);
     const { submit, queued } = await startTasksServer();
     for (const [, data = ''] of rows)

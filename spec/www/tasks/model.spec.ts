@@ -39,10 +39,11 @@ function startModel() {
   return {
     setVisible,
     model,
-    requested: () => requested,
+    /** Moves the clock. Returns the number of listings that were requested so far. */
     pass(milliseconds: number) {
       now += milliseconds;
       mock.timers.tick(milliseconds);
+      return requested;
     },
     /** Answers the next listing, or that at an index, and waits until the model has rendered it. */
     async answer(tasks: object[], next: string | null = null, index = 0) {
@@ -62,22 +63,20 @@ const ids = (model: Model, state: 'running' | 'queued' | 'limited') => model.tas
 
 describe('the model of the task board', () => {
   it('does not list a completed task as running because of an older listing, and lists again', async () => {
-    const { model, answer, pass, requested } = startModel();
+    const { model, answer, pass } = startModel();
     model.apply([event('started', 'a'), event('completed', 'a')]);
     pass(1_000);
     model.open('running', ALL);
     await answer([running]);
     expect(ids(model, 'running')).to.deep.equal([]);
     expect(model.get('a')?.state).to.equal('completed');
-    pass(1_000);
-    expect(requested()).to.equal(2);
+    expect(pass(1_000)).to.equal(2);
     await answer([]);
-    pass(60_000);
-    expect(requested()).to.equal(2);
+    expect(pass(60_000)).to.equal(2);
   });
 
   it('lists again until a response is newer than the last event', async () => {
-    const { model, answer, pass, requested } = startModel();
+    const { model, answer, pass } = startModel();
     model.open('queued', ALL);
     await answer([]);
     model.apply([event('accepted', 'b')]);
@@ -87,11 +86,9 @@ describe('the model of the task board', () => {
     pass(1_000);
     await answer([queued]);
     expect(ids(model, 'queued')).to.deep.equal(['b']);
-    pass(60_000);
-    expect(requested()).to.equal(3);
+    expect(pass(60_000)).to.equal(3);
     model.apply([event('progress', 'b')]);
-    pass(60_000);
-    expect(requested(), 'after progress').to.equal(3);
+    expect(pass(60_000), 'after progress').to.equal(3);
   });
 
   it('keeps the answer to the later of two requests, if that to the earlier one comes after it', async () => {
@@ -106,13 +103,12 @@ describe('the model of the task board', () => {
   });
 
   it('reports an answer that is no page, and requests the list again', async () => {
-    const { model, answer, pass, requested } = startModel();
+    const { model, answer, pass } = startModel();
     model.open('queued', ALL);
     await answer(undefined as never);
     expect(model.problem.value).to.be.an('error');
     model.setQueue({ accepted: 1, limits: {} } as QueueStatus);
-    pass(1_000);
-    expect(requested()).to.equal(2);
+    expect(pass(1_000)).to.equal(2);
     await answer([queued]);
     expect([ids(model, 'queued'), model.problem.value]).to.deep.equal([['b'], undefined]);
   });
@@ -142,28 +138,23 @@ describe('the model of the task board', () => {
   });
 
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
-    const { model, answer, setVisible, pass, requested } = startModel();
+    const { model, answer, setVisible, pass } = startModel();
     model.open('running', ALL);
     await answer([]);
     model.reload();
-    pass(1_000);
-    expect(requested()).to.equal(2);
+    expect(pass(1_000)).to.equal(2);
     model.reload();
     await answer([]);
-    pass(1_000);
-    expect(requested()).to.equal(3);
+    expect(pass(1_000)).to.equal(3);
     await answer([]);
 
     setVisible(false);
     model.reload();
-    pass(60_000);
-    expect(requested()).to.equal(3);
+    expect(pass(60_000)).to.equal(3);
     setVisible(true);
-    pass(1_000);
-    expect(requested()).to.equal(4);
+    expect(pass(1_000)).to.equal(4);
     await answer([running]);
     expect(ids(model, 'running')).to.deep.equal(['a']);
-    pass(60_000);
-    expect(requested()).to.equal(4);
+    expect(pass(60_000)).to.equal(4);
   });
 });

@@ -58,13 +58,16 @@ describe('the queue history of the board', () => {
 
   it('has the newest rate, and the newest depth', () => {
     const history = newHistory();
-    expect(history.newest('completed', 5)).to.equal(null);
-    history.add(part(1_009, 9, 1, 2, 3, 4, 5));
-    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([3, 5]);
-    history.add(part(1_010, 9));
-    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([4.6, 9]);
-    history.add(part(1_019));
-    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([null, null]);
+    const newest = () => [history.newest('completed', 5), history.newest('depth', 1)];
+    expect(newest()).to.deep.equal([null, null]);
+    for (const [added, expected] of [
+      [part(1_009, 9, 1, 2, 3, 4, 5), [3, 5]],
+      [part(1_010, 9), [4.6, 9]],
+      [part(1_019), [null, null]],
+    ] as const) {
+      history.add(added);
+      expect(newest()).to.deep.equal(expected);
+    }
   });
 
   it('is replaced by a part that does not continue it', () => {
