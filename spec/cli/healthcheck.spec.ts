@@ -4,6 +4,8 @@ import { run } from '../support/command.ts';
 import { projectFolder } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
+const OFF = 'ADMIN_PORT is off: set a port, or start the container without its health check';
+
 describe('the health check of the container', () => {
   /** Imitates the admin listener: 200 at /healthz, 503 at /readyz, and no response at any other path. */
   const port = onceForSuite(async () => {
@@ -21,12 +23,7 @@ describe('the health check of the container', () => {
     ['fails with any other response', {}, ['/readyz'], () => `${at('/readyz')} answered 503: {"status":"it is"}`],
     ['fails without a response', {}, ['/x'], () => `${at('/x')}: other side closed`],
     ['writes an IPv6 address in brackets', { ADMIN_HOST: '::1', ADMIN_PORT: '1' }, [], () => /^http:\/\/\[::1\]:1\//],
-    [
-      'fails if the admin listener is off',
-      { ADMIN_PORT: 'off' },
-      [],
-      () => 'ADMIN_PORT is off: set a port, or start the container without its health check',
-    ],
+    ['fails if the admin listener is off', { ADMIN_PORT: 'off' }, [], () => OFF],
   ] as [string, object, string[], (() => string | RegExp)?][]) {
     it(title, async () => {
       const options = { cwd: projectFolder, env: { ...process.env, ADMIN_PORT: port(), ...env } };
