@@ -15,14 +15,8 @@ const SLOW_COPY = `
   import sqlite from 'node:sqlite';
   const { backup } = sqlite;
   const cell = new Int32Array(new SharedArrayBuffer(4));
-  sqlite.backup = (source, path, options) =>
-    backup(source, path, {
-      rate: 1,
-      progress: () => {
-        Atomics.wait(cell, 0, 0, 20);
-        options.progress();
-      },
-    });
+  sqlite.backup = (source, path, { progress }) =>
+    backup(source, path, { rate: 1, progress: () => Atomics.wait(cell, 0, 0, 20) && progress() });
   syncBuiltinESMExports();
 `;
 

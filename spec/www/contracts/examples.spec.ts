@@ -91,10 +91,9 @@ describe('the API documents', () => {
     expect(second).to.have.all.keys('welcome', 'ticker', 'pong', 'gap', 'error');
     const all = [...Object.values(first), ...Object.values(second), 'ping', 'subscribe', 'resume'];
     expect(asyncApi.components.messages).to.have.all.keys(...new Set(all));
-    const { payload } = asyncApi.components.messages.error as {
-      payload: { properties: { error: { enum: string[] } } };
-    };
-    expect(payload.properties.error.enum).to.have.members(Object.values(streamErrors));
+    expect(asyncApi.components.messages.error?.payload)
+      .to.have.nested.property('properties.error.enum')
+      .with.members(Object.values(streamErrors));
     const names = {
       ...{ accepted: 1, scheduled: 1, started: 1, progress: 1, retrying: 1, completed: 1, failed: 1, cancelled: 1 },
       ...{ purged: 1, paused: 1, resumed: 1, gap: 1 },
