@@ -43,7 +43,6 @@ const refusals: Record<'keys' | 'backup' | 'handlers', Refusal[]> = {
   ],
 };
 
-/** Runs `ticker-and-tasks` with arguments. */
 const runMain = (args: string[], { cwd, env }: { cwd?: string; env?: object } = {}) =>
   run(process.execPath, [join(projectFolder, 'main/index.ts'), ...args], { cwd, env: { ...process.env, ...env } });
 

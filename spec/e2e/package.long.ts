@@ -58,19 +58,15 @@ describe('the installed package', () => {
     env: { ...shell, ...(await freshSettings()), ...env },
   });
 
-  /** Starts a command in the project, with fresh settings. */
   const launch = async (command: string, args: string[], env?: Record<string, string>) =>
     watch(spawn(command, args, await options(env)));
 
-  /** Runs a command in the project to its end, with fresh settings. */
   const ended = async (command: string, ...args: string[]) => run(command, args, await options());
 
-  /** Returns a listener's address. */
   async function urlOf(program: Program, service: string): Promise<string> {
     return `http://127.0.0.1:${(await program.logged((line) => line.service === service)).port}`;
   }
 
-  /** Submits a task and returns its output. */
   async function outcome(program: Program, action: string, data: object): Promise<unknown> {
     const tasks = await urlOf(program, 'tasks');
     const { body } = await post(`${tasks}/tasks`, { action, data });

@@ -71,7 +71,6 @@ const damaged = folderWith((folder) => {
 /** A cause is the settings of a start, or a function that prepares a data folder or a port and returns the settings. */
 type Refusal = [title: string, cause: Settings | (() => Promise<Settings>), line: RegExp];
 
-/** Creates a file with a text in a folder. */
 const fileWith = (name: string, text: string) => folderWith((folder) => writeFileSync(join(folder, name), text));
 
 const LOG_ONLY = /^cannot migrate .*tasks.db: the file is missing or empty, but .*tasks.db-wal is not: restore /;

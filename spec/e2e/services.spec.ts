@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Price } from '../../www/client/tick-stream.ts';
 import { onceForSuite } from '../support/cleanup.ts';
 import { examples } from '../support/examples.ts';
-import { post, request, startServices, untilTask } from '../support/program.ts';
+import { post, request, startServices, untilAnswer, untilTask } from '../support/program.ts';
 import { connect } from '../support/websocket.ts';
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -10,7 +10,7 @@ const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 describe('the services in a process of their own', () => {
   const started = onceForSuite(async () => {
     const startedAt = Math.floor(Date.now() / 1000);
-    return { startedAt, services: await startServices() };
+    return { startedAt, services: await startServices({ env: { TASK_RETENTION_ROWS: '3' } }) };
   });
 
   it('exchange the logged API key for a token, with which they stream prices once per second', async () => {
@@ -51,6 +51,14 @@ describe('the services in a process of their own', () => {
     expect(created_at).to.be.within(before, processed_at);
     expect(processed_at).to.be.at.most(Date.now() / 1000 + 1);
     expect((await request(`${tasks}/tasks`)).body).to.deep.equal({ tasks: [row], count: 1 });
+  });
+
+  it('keep TASK_RETENTION_ROWS rows', async () => {
+    const { tasks } = started().services;
+    await post(`${tasks}/tasks/batch`, { tasks: Array(10).fill({ action: 'sum' }) });
+    await untilAnswer(`${tasks}/queue`, ({ body }) => body.completed >= 10);
+    const { body } = await untilAnswer(`${tasks}/tasks`, ({ body }) => body.count <= 3);
+    expect(body.count).to.equal(3);
   });
 });
 

@@ -31,7 +31,6 @@ async function force({ child, lines }: Program, signal: NodeJS.Signals): Promise
   });
 }
 
-/** Asserts the exit code and the last log line of a program, which gets a signal if one is given. */
 async function expectEnd(program: Program, code: number, msg: string, unfinished: number, signal?: NodeJS.Signals) {
   expect(await (signal ? program.end(signal) : program.exited)).to.deep.equal({ code, signal: null });
   expect(program.lines.at(-1)).to.include({ msg, unfinished });

@@ -108,7 +108,6 @@ interface Options {
   Authorization?: string;
 }
 
-/** Defines the specs of the services behind a proxy with the guide's configuration. */
 export function describeBehind(name: 'nginx' | 'caddy', heading: string, configure: Configure): void {
   describeWith(lackingProgram(name, 'openssl'), `the ${name} of the guide`, () => {
     const running = onceForSuite(() => start(name, heading, configure));

@@ -14,7 +14,6 @@ const CLIENT = 'www/guide/clients.md';
 const OTHERS = 'www/guide/other-clients.md';
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 
-/** Writes an example adapted to running services into a file. Returns the path. */
 async function write(services: RunningServices, page: string, heading: string, language: string, file: string) {
   const path = join(await temporaryFolder(), file);
   await writeFile(path, adapt(examples(page, heading, language)[0], services));
@@ -30,7 +29,6 @@ async function expectPrices(command: string, API_KEY: string): Promise<void> {
     expect(JSON.parse(line).map(({ symbol }: { symbol: string }) => symbol)).to.have.members(SYMBOLS);
 }
 
-/** Runs a client until it ends. Returns its error output. */
 async function errorsOf(command: string, env: Record<string, string> = {}): Promise<string> {
   const client = watch(paste(command, env));
   expect(await client.exited).to.include({ code: 1 });

@@ -27,7 +27,6 @@ const REFUSED: [RegExp, string][] = [
   [/\b(?:SELECT|INSERT|UPDATE|DELETE FROM)\b|node:sqlite/, 'users run no SQL'],
 ];
 
-/** Files that read settings. */
 const SETTINGS = ['main/config.ts', 'package.json', 'compose.yaml', 'spec/support/seed.ts'];
 const LONG_SPECS = ['spec/hostile/hostile.ts', 'spec/soak/load.long.ts', 'spec/faults/kill.long.ts'];
 

@@ -2,6 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { QueueStatus } from '../../../www/client/queue-api.ts';
 import type { TaskEvent } from '../../../www/client/task-state.ts';
+import type { State } from '../../../www/tasks/board-task.ts';
 import { Model } from '../../../www/tasks/model.ts';
 import { client } from '../../../www/tasks/service.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -36,24 +37,28 @@ function startModel() {
     return new Promise((resolve) => requests.push((tasks, next_cursor) => resolve({ tasks, next_cursor })));
   });
   const model = new Model();
+  /** Answers the next listing, or that at an index, and waits until the model has rendered it. */
+  const answer = async (tasks: object[], next: string | null = null, index = 0) => {
+    const rendered = model.version.value;
+    requests.splice(index, 1)[0]?.(tasks, next);
+    await until(() => {
+      now += 1;
+      mock.timers.tick(1);
+      return model.version.value > rendered;
+    });
+  };
   return {
-    setVisible,
-    model,
+    ...{ setVisible, model, answer },
+    /** Opens a list, and answers its first listing. */
+    open(state: State, tasks: object[] = [], next?: string) {
+      model.open(state, ALL);
+      return answer(tasks, next);
+    },
     /** Moves the clock. Returns the number of listings that were requested so far. */
     pass(milliseconds: number) {
       now += milliseconds;
       mock.timers.tick(milliseconds);
       return requested;
-    },
-    /** Answers the next listing, or that at an index, and waits until the model has rendered it. */
-    async answer(tasks: object[], next: string | null = null, index = 0) {
-      const rendered = model.version.value;
-      requests.splice(index, 1)[0]?.(tasks, next);
-      await until(() => {
-        now += 1;
-        mock.timers.tick(1);
-        return model.version.value > rendered;
-      });
     },
   };
 }
@@ -63,11 +68,10 @@ const ids = (model: Model, state: 'running' | 'queued' | 'limited') => model.tas
 
 describe('the model of the task board', () => {
   it('does not list a completed task as running because of an older listing, and lists again', async () => {
-    const { model, answer, pass } = startModel();
+    const { model, open, answer, pass } = startModel();
     model.apply([event('started', 'a'), event('completed', 'a')]);
     pass(1_000);
-    model.open('running', ALL);
-    await answer([running]);
+    await open('running', [running]);
     expect(ids(model, 'running')).to.deep.equal([]);
     expect(model.get('a')?.state).to.equal('completed');
     expect(pass(1_000)).to.equal(2);
@@ -76,9 +80,8 @@ describe('the model of the task board', () => {
   });
 
   it('lists again until a response is newer than the last event', async () => {
-    const { model, answer, pass } = startModel();
-    model.open('queued', ALL);
-    await answer([]);
+    const { model, open, answer, pass } = startModel();
+    await open('queued');
     model.apply([event('accepted', 'b')]);
     pass(1_000);
     await answer([]);
@@ -114,33 +117,30 @@ describe('the model of the task board', () => {
   });
 
   it('appends older pages, and keeps them if the newest page still adjoins', async () => {
-    const { model, answer, pass } = startModel();
+    const { model, open, answer, pass } = startModel();
     const page = (newest: number, length = 100) =>
       Array.from({ length }, (_, index) => ({ ...running, id: `t${newest - index}`, created_at: 1, processed_at: 1 }));
     const listed = () => model.list('completed')?.ids;
-    model.open('completed', ALL);
-    await answer(page(500), 'b');
+    const next = () => model.list('completed')?.next;
+    await open('completed', page(500), 'b');
     const older = model.loadMore(model.list('completed') as never);
     await answer(page(400, 50));
     await older;
-    expect(listed()).to.have.length(150);
-    expect(model.list('completed')?.next).to.equal(null);
+    expect([listed()?.length, next()]).to.deep.equal([150, null]);
     model.apply([event('completed', 't501')]);
     pass(1_000);
     await answer(page(501), 'b');
     expect([listed()?.[0], listed()?.length]).to.deep.equal(['t501', 151]);
     model.reload();
     pass(1_000);
-    expect(model.list('completed')?.next).to.equal(null);
+    expect(next()).to.equal(null);
     await answer(page(900), 'c');
-    expect(listed()).to.have.length(100);
-    expect(model.list('completed')?.next).to.equal('c');
+    expect([listed()?.length, next()]).to.deep.equal([100, 'c']);
   });
 
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
-    const { model, answer, setVisible, pass } = startModel();
-    model.open('running', ALL);
-    await answer([]);
+    const { model, open, answer, setVisible, pass } = startModel();
+    await open('running');
     model.reload();
     expect(pass(1_000)).to.equal(2);
     model.reload();

@@ -119,16 +119,11 @@ describe('a quote', () => {
 
   it('is formatted with as many decimals as any price so far, from two to eight', () => {
     const quote = new Quote(at(0, 0.1, 'DOGE-USD'), () => GAP);
-    for (const [price, expected] of [
-      [0.081, '$0.081'],
-      [0.08123, '$0.08123'],
-      [0.08, '$0.08000'],
-      [0.00000012, '$0.00000012'],
-      [1e-9, '$0.00000000'],
-    ] as const) {
+    const prices = [0.081, 0.08123, 0.08, 0.00000012, 1e-9].map((price) => {
       quote.update(at(1, price, 'DOGE-USD'));
-      expect(quote.format.price(price)).to.equal(expected);
-    }
+      return quote.format.price(price);
+    });
+    expect(prices).to.deep.equal(['$0.081', '$0.08123', '$0.08000', '$0.00000012', '$0.00000000']);
     updated(quote, [2, 0.10000001]);
     expect(quote.changeOver(60)).to.include({ amount: 0.00000001, direction: 'up' });
   });
