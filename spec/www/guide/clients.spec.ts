@@ -1,9 +1,7 @@
-import { writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples, outputOf, paste, section } from '../../support/examples.ts';
+import { adapt, examples, outputOf, paste, projectWith, section } from '../../support/examples.ts';
 import { post, type RunningServices, startServices, watch } from '../../support/program.ts';
 import { lackingPython, python } from '../../support/python.ts';
 import { describeWith } from '../../support/requirements.ts';
@@ -14,11 +12,9 @@ const CLIENT = 'www/guide/clients.md';
 const OTHERS = 'www/guide/other-clients.md';
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 
-async function write(services: RunningServices, page: string, heading: string, language: string, file: string) {
-  const path = join(await temporaryFolder(), file);
-  await writeFile(path, adapt(examples(page, heading, language)[0], services));
-  return path;
-}
+/** Writes the first example of a heading, adapted to running services, into a file of a project. */
+const write = (services: RunningServices, page: string, heading: string, language: string, file: string) =>
+  projectWith({ [file]: adapt(examples(page, heading, language)[0], services) });
 
 /** Waits until a client has printed two lines of prices. */
 async function expectPrices(command: string, API_KEY: string): Promise<void> {
@@ -42,9 +38,9 @@ describe('the clients of the guide', () => {
   });
 
   it('stream in Node, and stop without a valid key with a line that says why', async () => {
-    const path = await write(running(), CLIENT, 'Node', 'js', 'prices.mjs');
+    const folder = await write(running(), CLIENT, 'Node', 'js', 'prices.mjs');
     const [download] = examples(CLIENT, 'Node').map((example) => adapt(example, running()));
-    const command = `cd ${dirname(path)}; ${download} exec ${process.execPath} prices.mjs`;
+    const command = `cd ${folder}; ${download} exec ${process.execPath} prices.mjs`;
     await expectPrices(command, running().apiKey);
     const errors = await errorsOf(command, { API_KEY: 'none' });
     expect(errors).to.include('stopped invalid API key\n').and.include('ServiceError: invalid API key');
@@ -52,7 +48,7 @@ describe('the clients of the guide', () => {
 
   describeWith(lackingPython, 'in Python', () => {
     const pythonProgram = async (services: RunningServices) =>
-      `exec ${python} ${await write(services, OTHERS, 'Python', 'python', 'client.py')}`;
+      `exec ${python} ${await write(services, OTHERS, 'Python', 'python', 'client.py')}/client.py`;
 
     it('stream, and stop without a valid key with a line that says why', async () => {
       const command = await pythonProgram(running());

@@ -8,13 +8,8 @@ const read = (page: string) => readFileSync(resolve(projectFolder, page), 'utf8'
 
 /** Returns the anchors of all headings. */
 function anchors(text: string): string[] {
-  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading);
-  return headings.map((heading) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\w -]/g, '')
-      .replaceAll(' ', '-'),
-  );
+  const headings = Array.from(text.matchAll(/^#+ (.+)$/gm), ([, heading = '']) => heading.toLowerCase());
+  return headings.map((heading) => heading.replace(/[^\w -]/g, '').replaceAll(' ', '-'));
 }
 
 /** Text that no recipe has, and the reason. Recipes run on macOS and in its shell, zsh, too. */

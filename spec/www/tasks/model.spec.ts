@@ -12,21 +12,11 @@ const running = { id: 'a', action: 'resize', status: 'running', payload: '{}', p
 const ALL = { q: '', action: '', cause: '', last: '' } as const;
 const queued = { ...running, id: 'b', status: 'queued' };
 
-/** Defines the document of a visible page until the end of the test. Returns a function that hides or shows the page. */
-function imitatePage(): (isVisible: boolean) => void {
-  let visibilityState = 'visible';
-  const document = Object.defineProperty(new EventTarget(), 'visibilityState', { get: () => visibilityState });
-  Object.assign(globalThis, { document });
-  afterTest(() => Reflect.deleteProperty(globalThis, 'document'));
-  return (isVisible) => {
-    visibilityState = isVisible ? 'visible' : 'hidden';
-    document.dispatchEvent(new Event('visibilitychange'));
-  };
-}
-
 /** Starts a model on a page whose clock and listings the spec controls. */
 function startModel() {
-  const setVisible = imitatePage();
+  const document = Object.assign(new EventTarget(), { visibilityState: 'visible' });
+  Object.assign(globalThis, { document });
+  afterTest(() => Reflect.deleteProperty(globalThis, 'document'));
   let now = 0;
   mock.timers.enable({ apis: ['setTimeout'] });
   mock.method(performance, 'now', () => now);
@@ -48,7 +38,11 @@ function startModel() {
     });
   };
   return {
-    ...{ setVisible, model, answer },
+    ...{ model, answer },
+    show(visibilityState: 'visible' | 'hidden') {
+      document.visibilityState = visibilityState;
+      document.dispatchEvent(new Event('visibilitychange'));
+    },
     /** Opens a list, and answers its first listing. */
     open(state: State, tasks: object[] = [], next?: string) {
       model.open(state, ALL);
@@ -139,7 +133,7 @@ describe('the model of the task board', () => {
   });
 
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
-    const { model, open, answer, setVisible, pass } = startModel();
+    const { model, open, answer, show, pass } = startModel();
     await open('running');
     model.reload();
     expect(pass(1_000)).to.equal(2);
@@ -148,10 +142,10 @@ describe('the model of the task board', () => {
     expect(pass(1_000)).to.equal(3);
     await answer([]);
 
-    setVisible(false);
+    show('hidden');
     model.reload();
     expect(pass(60_000)).to.equal(3);
-    setVisible(true);
+    show('visible');
     expect(pass(1_000)).to.equal(4);
     await answer([running]);
     expect(ids(model, 'running')).to.deep.equal(['a']);
