@@ -5,7 +5,7 @@ import { runtimeIsNewEnough } from '../../main/process/runtime.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { oldNode } from '../support/old-node.ts';
-import { projectFolder, request, startProgram, startServices } from '../support/program.ts';
+import { freshSettings, projectFolder, request, startServices } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
 
 const node = oldNode() ?? '';
@@ -33,24 +33,20 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
     expect(stderr).to.match(/^http:\/\/127\.0\.0\.1:1\/healthz: .*\n$/);
   });
 
-  it('passes on the exit code and the error of a failed start, also if the installed Node is too old as well', async () => {
-    for (const [env, line] of [
-      [{ TICKER_PORT: 'x' }, /TICKER_PORT must be a whole number/],
-      [{ HANDED_OVER_BY_NODE: '20.0.0' }, /^Node 24\.15 or newer is needed, this is \S+: .*\n$/],
+  it('passes on the exit code and the error of a failed start, or fails with one line if no Node that it finds is new enough', async () => {
+    const alone = await temporaryFolder();
+    await cp(join(projectFolder, 'dist/main'), join(alone, 'dist/main'), { recursive: true });
+    await writeFile(join(alone, 'package.json'), '{"type":"module"}');
+    for (const [cwd, own, line] of [
+      [projectFolder, { TICKER_PORT: 'x' }, /TICKER_PORT must be a whole number/],
+      [projectFolder, { HANDED_OVER_BY_NODE: '20.0.0' }, /^Node 24\.15 or newer is needed, this is \S+: .*\n$/],
+      [alone, {}, /^Node 24\.15 or newer is needed, this is \S+: run "npm install" here.*\n$/],
     ] as const) {
-      const program = await startProgram({ node, env });
-      expect(await program.exited).to.deep.equal({ code: 1, signal: null });
-      expect(program.output() + program.errors()).to.match(line);
+      const env = { ...process.env, ...(await freshSettings()), ...own };
+      const { code, stdout, stderr } = await run(node, ['dist/main'], { cwd, env });
+      expect(code).to.equal(1);
+      expect(stdout + stderr).to.match(line);
     }
-  });
-
-  it('fails with one line if no newer Node is installed', async () => {
-    const cwd = await temporaryFolder();
-    await cp(join(projectFolder, 'dist/main'), join(cwd, 'dist/main'), { recursive: true });
-    await writeFile(join(cwd, 'package.json'), '{"type":"module"}');
-    const { code, stderr } = await run(node, ['dist/main'], { cwd });
-    expect(code).to.equal(1);
-    expect(stderr).to.match(/^Node 24\.15 or newer is needed, this is \S+: run "npm install" here.*\n$/);
   });
 });
 

@@ -33,20 +33,13 @@ async function install() {
   await writeFile(join(clone, 'dist', 'main', 'removed.js'), '');
   const packing = ['pack', '--json', '--silent', '--pack-destination', root];
   const packed = await run('npm', packing, { cwd: clone, env: shell });
-  const [archive]: Archive[] = JSON.parse(packed.stdout.slice(packed.stdout.lastIndexOf('\n[') + 1));
-  const installing = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(root, `${archive?.filename}`)];
+  const [archive] = JSON.parse(packed.stdout.slice(packed.stdout.lastIndexOf('\n[') + 1));
+  const installing = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(root, archive.filename)];
   expect(await run('npm', installing, { cwd: project, env: shell })).to.include({ code: 0 });
   const [module = ''] = examples('www/guide/embedding.md', 'Your own actions', 'ts');
   expect(module.trimEnd().split('\n')).to.have.length.of.at.most(20);
   await writeFile(join(project, 'handlers.ts'), module);
-  return { project, archive: archive as Archive };
-}
-
-interface Archive {
-  filename: string;
-  size: number;
-  unpackedSize: number;
-  files: { path: string }[];
+  return { project, archive };
 }
 
 describe('the installed package', () => {
@@ -75,7 +68,7 @@ describe('the installed package', () => {
 
   it('holds what runs and its declarations, without sources, source maps, specs and leftovers, and needs no development dependency', () => {
     const { archive } = packed();
-    const paths = archive.files.map(({ path }) => path);
+    const paths: string[] = archive.files.map(({ path }: { path: string }) => path);
     const vendored = ['uplot.js', 'uplot.LICENSE.txt'].map((name) => `dist/www/shared/vendor/${name}`);
     const own = ['main/index.js', 'main/embed.d.ts', 'www/client.d.ts', 'db/migrations/tasks/003-tasks.sql'];
     const built = own.map((name) => `dist/${name}`);

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import type { IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
@@ -18,7 +18,7 @@ import { connect } from '../../support/websocket.ts';
 const TICKER = 'ticker.example.com';
 const TASKS = 'tasks.example.com';
 const PASSWORD = randomUUID();
-const AUTHORIZATION = `Basic ${Buffer.from(`submitter:${PASSWORD}`).toString('base64')}`;
+const AUTHORIZATION = { Authorization: `Basic ${Buffer.from(`submitter:${PASSWORD}`).toString('base64')}` };
 
 /** Settings from the guide, and a limit that shows whose address the services count. */
 const ENV = { TRUST_PROXY: '1', ALLOWED_HOSTS: `${TICKER},${TASKS}`, TOKEN_REQUESTS_PER_MINUTE: '1' };
@@ -81,15 +81,11 @@ async function start(name: 'nginx' | 'caddy', heading: string, configure: Config
     headers: { Host: `${servername}:${port}` },
   });
   /** Sends one request to a host name behind the proxy. Does not read the body of the response. */
-  async function ask(host: string, path: string, { body, localAddress, ...own }: Options = {}) {
-    const { headers, ...tls } = to(host);
-    const options = { ...tls, host: '127.0.0.1', port, path, agent: false as const };
-    const request = httpsRequest({
-      ...options,
-      ...(localAddress !== undefined && { localAddress }),
-      method: body === undefined ? 'GET' : 'POST',
-      headers: { ...headers, ...own },
-    });
+  async function ask(name: string, path: string, { body, headers, ...own }: RequestOptions & { body?: object } = {}) {
+    const { headers: host, ...tls } = to(name);
+    const method = body === undefined ? 'GET' : 'POST';
+    const options = { ...tls, host: '127.0.0.1', port, path, method, agent: false, ...own };
+    const request = httpsRequest({ ...options, headers: { ...host, ...headers } as OutgoingHttpHeaders });
     request.end(body === undefined ? undefined : JSON.stringify(body));
     const [response] = (await once(request, 'response')) as [IncomingMessage];
     afterTest(() => response.destroy());
@@ -99,13 +95,6 @@ async function start(name: 'nginx' | 'caddy', heading: string, configure: Config
   while ((await ask(TICKER, '/').catch(() => undefined)) === undefined)
     if (ended) throw new Error(`${name} ended: ${errors()}`);
   return { services, ask, stream: `wss://127.0.0.1:${port}/ws/ticker`, to };
-}
-
-interface Options {
-  body?: object;
-  localAddress?: string;
-  'X-Forwarded-For'?: string;
-  Authorization?: string;
 }
 
 export function describeBehind(name: 'nginx' | 'caddy', heading: string, configure: Configure): void {
@@ -130,7 +119,8 @@ export function describeBehind(name: 'nginx' | 'caddy', heading: string, configu
         ['127.0.0.2', '192.0.2.2', 429],
         ['127.0.0.3', '192.0.2.2', 200],
       ] as const) {
-        const options = { body: { api_key: services.apiKey }, localAddress, 'X-Forwarded-For': claimed };
+        const headers = { 'X-Forwarded-For': claimed };
+        const options = { body: { api_key: services.apiKey }, localAddress, headers };
         expect((await ask(TICKER, '/auth/token', options)).statusCode).to.equal(status);
       }
     });
@@ -139,12 +129,12 @@ export function describeBehind(name: 'nginx' | 'caddy', heading: string, configu
       const { ask } = running();
       const body = { action: 'sum' };
       expect((await ask(TASKS, '/tasks', { body })).statusCode).to.equal(401);
-      expect((await ask(TASKS, '/tasks', { body, Authorization: AUTHORIZATION })).statusCode).to.equal(202);
+      expect((await ask(TASKS, '/tasks', { body, headers: AUTHORIZATION })).statusCode).to.equal(202);
     });
 
     it('passes events on without delay', async () => {
       const { services, ask } = running();
-      const events = await ask(TASKS, '/tasks/events', { Authorization: AUTHORIZATION });
+      const events = await ask(TASKS, '/tasks/events', { headers: AUTHORIZATION });
       const { id } = (await post(`${services.tasks}/tasks`, { action: 'sum' })).body;
       let received = '';
       for await (const chunk of events) {
