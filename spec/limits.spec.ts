@@ -5,22 +5,19 @@ import { limits } from './limits.ts';
 
 const root = join(import.meta.dirname, '..');
 
-function lines(patterns: string[], exclude: RegExp): number {
-  const files = globSync(patterns, { cwd: root, exclude: ['**/node_modules/**'] });
-  const texts = files.filter((file) => /\.\w+$/.test(file) && !exclude.test(file));
-  return texts.reduce((sum, file) => sum + readFileSync(join(root, file), 'utf8').split('\n').length - 1, 0);
-}
+const sources: Record<string, [patterns: string[], exclude: RegExp, least: number, most: number]> = {
+  program: [['main/**', 'workers/**', 'db/**'], /grafana|\.json$/, 10_000, limits.programLines],
+  pages: [['www/{tasks,ticker,shared}/**'], /\.(png|svg)$/, 5_000, limits.pageLines],
+  specs: [['spec/**'], /package-lock\.json$/, 10_000, limits.specLines],
+};
 
 describe('the size of the project', () => {
-  it('stays within the limit of the program', () => {
-    expect(lines(['main/**', 'workers/**', 'db/**'], /grafana|\.json$/)).to.be.within(10_000, limits.programLines);
-  });
-
-  it('stays within the limit of the pages', () => {
-    expect(lines(['www/{tasks,ticker,shared}/**'], /\.(png|svg)$/)).to.be.within(5_000, limits.pageLines);
-  });
-
-  it('stays within the limit of the specs', () => {
-    expect(lines(['spec/**'], /package-lock\.json$/)).to.be.within(10_000, limits.specLines);
-  });
+  for (const [name, [patterns, exclude, least, most]] of Object.entries(sources)) {
+    it(`stays within the limit of the ${name}`, () => {
+      const files = globSync(patterns, { cwd: root, exclude: ['**/node_modules/**'] });
+      const texts = files.filter((file) => /\.\w+$/.test(file) && !exclude.test(file));
+      const lines = texts.map((file) => readFileSync(join(root, file), 'utf8').split('\n').length - 1);
+      expect(lines.reduce((sum, count) => sum + count, 0)).to.be.within(least, most);
+    });
+  }
 });

@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 import { migratedFolder, runOn } from '../support/migrated-folder.ts';
+import { watch } from '../support/program.ts';
 import { until } from '../support/until.ts';
 
 /** Module preloaded into the program. It copies one page per 20 ms, so the backup outlasts every test. */
@@ -16,25 +15,14 @@ const SLOW_COPY = `
   import sqlite from 'node:sqlite';
   const { backup } = sqlite;
   const cell = new Int32Array(new SharedArrayBuffer(4));
-  sqlite.backup = (source, path, options) =>
-    backup(source, path, {
-      rate: 1,
-      progress: () => {
-        Atomics.wait(cell, 0, 0, 20);
-        options.progress();
-      },
-    });
+  sqlite.backup = (source, path, { progress }) =>
+    backup(source, path, { rate: 1, progress: () => Atomics.wait(cell, 0, 0, 20) && progress() });
   syncBuiltinESMExports();
 `;
 
-async function fresh(): Promise<{ dataDir: string; folder: string }> {
-  const dataDir = await migratedFolder();
-  return { dataDir, folder: await temporaryFolder() };
-}
-
 describe('npm run backup', () => {
   it('fails with one line if the folder is DATA_DIR, or if the rows are in PostgreSQL', async () => {
-    const { dataDir, folder } = await fresh();
+    const [dataDir, folder] = [await migratedFolder(), await temporaryFolder()];
     const databaseUrl = 'postgres://spec:secret@127.0.0.1:1/test';
     for (const [name, options, stderr] of [
       [dataDir, {}, `${dataDir} is the data folder itself: name another one\n`],
@@ -48,23 +36,20 @@ describe('npm run backup', () => {
 
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     it(`leaves nothing behind after ${signal}`, async () => {
-      const { dataDir, folder } = await fresh();
-      const large = "INSERT INTO tasks (id, payload, created_at) VALUES ('a', zeroblob(10000000), 1)";
-      runOn(dataDir, `${large} RETURNING id`);
+      const [dataDir, folder] = [await migratedFolder(), await temporaryFolder()];
+      runOn(dataDir, "INSERT INTO tasks (id, payload, created_at) VALUES ('a', zeroblob(10000000), 1)");
       const file = fileURLToPath(new URL('../../main/cli/backup.ts', import.meta.url));
       const env = { ...process.env, DATA_DIR: dataDir };
       const args = ['--import', `data:text/javascript,${encodeURIComponent(SLOW_COPY)}`, file, join(folder, 'new')];
-      const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
-      afterTest(() => child.kill('SIGKILL'));
-      const [errors, exited] = [text(child.stderr), once(child, 'close')];
+      const { child, exited, errors } = watch(spawn(process.execPath, args, { env }));
       await until(() => existsSync(join(folder, 'new', 'tasks.db.partial')));
       // Repeated signals: Ctrl-C reaches a program from the terminal and again from npm.
       const insisting = setInterval(() => {
         if (existsSync(join(folder, 'new'))) child.kill(signal);
       }, 1);
       afterTest(() => clearInterval(insisting));
-      expect(await exited).to.deep.equal([1, null]);
-      expect(await errors).to.equal(`cannot copy tasks.db: ended by ${signal}\n`);
+      expect(await exited).to.deep.equal({ code: 1, signal: null });
+      expect(errors()).to.equal(`cannot copy tasks.db: ended by ${signal}\n`);
       expect(readdirSync(folder)).to.deep.equal([]);
     });
   }

@@ -36,21 +36,13 @@ describe('npm run handlers', () => {
     const write = (name: string, text: string) => writeFile(join(folder, name), text);
     await mkdir(join(folder, 'node_modules/own'), { recursive: true });
     await write('node_modules/own/index.js', "exports.text = 'own';");
-    const body = 'a() { throw new PermanentError(text + typeof TaskClient); }';
-    await write(
-      'handlers.ts',
-      `import { PermanentError } from 'ticker-and-tasks';
+    const imports = `import { PermanentError } from 'ticker-and-tasks';
       import { TaskClient } from 'ticker-and-tasks/client';
-      import { text } from 'own';
-      export default { ${body} };`,
-    );
-    await write(
-      'handlers.cjs',
-      `const { PermanentError } = require('ticker-and-tasks');
-      const { TaskClient } = require('ticker-and-tasks/client');
-      const { text } = require('own');
-      module.exports = { ${body} };`,
-    );
+      import { text } from 'own';`;
+    const source = 'export default { a() { throw new PermanentError(text + typeof TaskClient); } };';
+    await write('handlers.ts', imports + source);
+    const required = imports.replaceAll(/import (.*) from (.*);/g, 'const $1 = require($2);');
+    await write('handlers.cjs', required + source.replace('export default', 'module.exports ='));
     for (const name of ['handlers.ts', 'handlers.cjs']) {
       const { stdout } = await handlers('run', join(folder, name), 'a');
       expect(stdout, name).to.equal('permanent error: ownfunction\nthe task would be discarded\n');
@@ -69,17 +61,14 @@ describe('npm run handlers', () => {
     expect(await readdir(folder)).to.deep.equal([]);
   });
 
-  const failures: Record<string, string> = {
-    later: 'error: busy\nthe task would be retried after 1500 ms, attempt 2 of 5\n',
-    once: 'error: it failed\nthe task would be discarded\n',
-    hang: 'crash: took longer than 20 ms\nthe task would be retried, attempt 2 of 5\n',
-  };
   it('prints how a handler failed, and whether the task would be retried', async () => {
     const file = await writeHandlers(source);
-    for (const [action, expected] of Object.entries(failures)) {
-      const { code, stdout } = await handlers('run', file, action);
-      expect({ code, stdout }, action).to.deep.equal({ code: 1, stdout: expected });
-    }
+    for (const [action, stdout] of [
+      ['later', 'error: busy\nthe task would be retried after 1500 ms, attempt 2 of 5\n'],
+      ['once', 'error: it failed\nthe task would be discarded\n'],
+      ['hang', 'crash: took longer than 20 ms\nthe task would be retried, attempt 2 of 5\n'],
+    ] as const)
+      expect(await handlers('run', file, action)).to.include({ code: 1, stdout });
   });
 
   it('fails with one line if the module, the action or the data cannot be used', async () => {

@@ -23,16 +23,14 @@ describe('npm run keys', () => {
     const { keys, records } = await fresh();
     const before = Math.floor(Date.now() / 1000);
     const { code, stdout, stderr } = await keys('create', '--user', 'alice');
-    expect(code).to.equal(0);
+    expect([code, stderr]).to.deep.equal([0, 'created key 1 of alice, role user: it is not shown again\n']);
     expect(stdout).to.match(/^[0-9a-f]{32}\n$/);
-    expect(stderr).to.equal('created key 1 of alice, role user: it is not shown again\n');
     const second = await keys('create', '--user=alice', '--role', 'viewer');
-    expect(second.stdout).to.not.equal(stdout);
-    const stored = records() as { created_at: number }[];
-    for (const { created_at } of stored) expect(created_at).to.be.within(before, Date.now() / 1000 + 1);
-    expect(stored.map(({ created_at: _, ...rest }) => rest)).to.deep.equal([
-      { id: 1, api_key: stdout.trim(), user_id: 'alice', role: 'user' },
-      { id: 2, api_key: second.stdout.trim(), user_id: 'alice', role: 'viewer' },
+    const [created_at, ...later] = records().map((record) => record.created_at);
+    expect(created_at).to.be.within(before, Date.now() / 1000 + 1);
+    expect(records()).to.deep.equal([
+      { id: 1, api_key: stdout.trim(), user_id: 'alice', role: 'user', created_at },
+      { id: 2, api_key: second.stdout.trim(), user_id: 'alice', role: 'viewer', created_at: later[0] },
     ]);
   });
 
@@ -71,19 +69,17 @@ describe('npm run keys', () => {
     expect(await keys('revoke', '1')).to.deep.equal({ code: 0, stdout: '', stderr });
     expect(records().map(({ id }) => id)).to.deep.equal([2, 3]);
     expect(await keys('revoke', '1')).to.deep.equal(failed('no key with id 1: list keys with "npm run keys -- list"'));
-    const notes: (string | undefined)[] = [];
-    for (const command of ['revoke 2', 'revoke 3', 'create --user demo'])
-      notes.push((await keys(...command.split(' '))).stderr.split('\n')[1]);
+    for (const [command, note] of [
+      ['revoke 2', ''],
+      ['revoke 3', 'the user demo gets a new key at the next start of the services'],
+      ['create --user demo', 'the oldest key of the user demo is logged at every start of the services'],
+    ] as const)
+      expect((await keys(...command.split(' '))).stderr.split('\n')[1]).to.equal(note);
     expect((await keys('demo')).stdout).to.equal(`${records()[0]?.api_key}\n`);
     await keys('revoke', '4');
-    expect((await keys('demo')).stdout)
-      .to.match(/^[0-9a-f]{32}\n$/)
-      .and.equal(`${records()[0]?.api_key}\n`);
-    expect(notes).to.deep.equal([
-      '',
-      'the user demo gets a new key at the next start of the services',
-      'the oldest key of the user demo is logged at every start of the services',
-    ]);
+    const created = (await keys('demo')).stdout;
+    expect(created).to.match(/^[0-9a-f]{32}\n$/);
+    expect(created).to.equal(`${records()[0]?.api_key}\n`);
   });
 
   it('fails with one line if the databases do not exist, and creates none', async () => {
@@ -114,13 +110,10 @@ describeWithPostgres('npm run keys with DATABASE_URL', () => {
     const cwd = await temporaryFolder();
     const keys = (...args: string[]) => runCommand('keys', args, { databaseUrl, cwd });
     const key = (await keys('create', '--user', 'alice', '--role', 'viewer')).stdout.trim();
-    expect(await sql('SELECT id, api_key, user_id, role FROM api_keys')).to.deep.equal([
-      { id: 1, api_key: key, user_id: 'alice', role: 'viewer' },
-    ]);
+    expect(await sql('SELECT api_key FROM api_keys')).to.deep.equal([{ api_key: key }]);
     const { stdout } = await keys('list');
     expect(stdout.split('\n')[1]).to.match(new RegExp(`^1   alice  viewer  \\d{4}-.*Z  …${key.slice(-4)}$`));
-    const stderr = 'revoked key 1 of alice: its tokens expire within an hour, those for tasks within a day\n';
-    expect(await keys('revoke', '1')).to.deep.equal({ code: 0, stdout: '', stderr });
+    expect(await keys('revoke', '1')).to.include({ code: 0, stdout: '' });
     expect(await sql('SELECT * FROM api_keys')).to.deep.equal([]);
   });
 

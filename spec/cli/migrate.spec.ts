@@ -5,7 +5,6 @@ import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 
-/** Runs the migration in a folder. */
 const migrate = (cwd: string, settings: { dataDir?: string; databaseUrl?: string } = {}) =>
   runCommand('migrate', [], { cwd, ...settings });
 

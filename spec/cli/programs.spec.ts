@@ -1,11 +1,13 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { withPackageCommands } from '../../main/cli/command.ts';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { run, runCommand } from '../support/command.ts';
 import { migratedFolder } from '../support/migrated-folder.ts';
 import { projectFolder } from '../support/program.ts';
+import { serve } from '../support/server.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
 type Refusal = [args: string[], line: string | RegExp];
@@ -41,11 +43,8 @@ const refusals: Record<'keys' | 'backup' | 'handlers', Refusal[]> = {
   ],
 };
 
-/** Runs `ticker-and-tasks` with arguments. */
-function runMain(args: string[], DATA_DIR = '') {
-  const options = { cwd: projectFolder, env: { ...process.env, DATA_DIR } };
-  return run(process.execPath, ['main/index.ts', ...args], options);
-}
+const runMain = (args: string[], { cwd, env }: { cwd?: string; env?: object } = {}) =>
+  run(process.execPath, [join(projectFolder, 'main/index.ts'), ...args], { cwd, env: { ...process.env, ...env } });
 
 describe('a command-line program', () => {
   for (const name of ['keys', 'backup', 'handlers'] as const) {
@@ -67,7 +66,7 @@ describe('a command-line program', () => {
 
   it('is started by ticker-and-tasks if the first argument names it', async () => {
     const folder = await migratedFolder();
-    const copied = await runMain(['backup', join(folder, 'copy')], folder);
+    const copied = await runMain(['backup', join(folder, 'copy')], { env: { DATA_DIR: folder } });
     expect(copied).to.include({ code: 0, stderr: '' });
     const sizes = /^copied tasks\.db \(\d+ KiB\), auth\.db \(\d+ KiB\) to (.*)\n$/.exec(copied.stdout);
     expect(sizes?.[1]).to.equal(join(folder, 'copy'));
@@ -99,4 +98,62 @@ describe('a command-line program', () => {
       expect(withPackageCommands(text)).to.equal(expected);
     }
   });
+});
+
+describe('ticker-and-tasks init', () => {
+  const init = (cwd: string, args: string[]) => runMain(['init', ...args], { cwd });
+
+  it('writes into a new folder, and into the working directory', async () => {
+    const folder = await temporaryFolder();
+    for (const args of [['new'], []]) expect(await init(folder, args)).to.include({ code: 0, stderr: '' });
+    expect(readdirSync(join(folder, 'new'))).to.have.members(['handlers.ts', 'handlers.test.ts', 'tsconfig.json']);
+    expect(readdirSync(folder)).to.include.members(readdirSync(join(folder, 'new')));
+  });
+
+  it('refuses, with one line and without a change, to overwrite a file, and to write into a CommonJS package', async () => {
+    const folder = await temporaryFolder();
+    await writeFile(join(folder, 'tsconfig.json'), '{}');
+    const refused = await init(folder, []);
+    expect(refused).to.deep.include({ code: 1, stdout: '' });
+    expect(refused.stderr).to.match(/^\S+tsconfig\.json exists: move it, or name another folder\n$/);
+    expect(readdirSync(folder)).to.deep.equal(['tsconfig.json']);
+    expect(readFileSync(join(folder, 'tsconfig.json'), 'utf8')).to.equal('{}');
+    const commonjs = await temporaryFolder();
+    await writeFile(join(commonjs, 'package.json'), '{}');
+    const reason = 'handlers.ts is an ES module: run "npm pkg set type=module" first\n';
+    for (const args of [[], ['new']]) expect((await init(commonjs, args)).stderr).to.equal(reason);
+    expect(readdirSync(commonjs)).to.deep.equal(['package.json']);
+    expect((await init(commonjs, ['a', 'b'])).stderr).to.match(/^too many arguments: name one folder\n\n/);
+  });
+});
+
+const OFF = 'ADMIN_PORT is off: set a port, or start the container without its health check';
+
+describe('the health check of the container', () => {
+  /** Imitates the admin listener: 200 at /healthz, 503 at /readyz, and no response at any other path. */
+  const port = onceForSuite(async () => {
+    const { listener } = await serve(({ url, socket }, response) => {
+      const status = { '/healthz': 200, '/readyz': 503 }[url ?? ''];
+      if (status === undefined) socket.destroy();
+      else response.writeHead(status, { Connection: 'close' }).end('{"status":"it is"}');
+    });
+    return `${listener.port}`;
+  });
+
+  const at = (path: string) => `http://127.0.0.1:${port()}${path}`;
+  for (const [title, env, args, expected] of [
+    ['passes silently if /healthz answers 200, on loopback if all addresses are bound', { ADMIN_HOST: '0.0.0.0' }, []],
+    ['fails with any other response', {}, ['/readyz'], () => `${at('/readyz')} answered 503: {"status":"it is"}`],
+    ['fails without a response', {}, ['/x'], () => `${at('/x')}: other side closed`],
+    ['writes an IPv6 address in brackets', { ADMIN_HOST: '::1', ADMIN_PORT: '1' }, [], () => /^http:\/\/\[::1\]:1\//],
+    ['fails if the admin listener is off', { ADMIN_PORT: 'off' }, [], () => OFF],
+  ] as [string, object, string[], (() => string | RegExp)?][]) {
+    it(title, async () => {
+      const { code, stderr } = await runMain(['healthcheck', ...args], { env: { ADMIN_PORT: port(), ...env } });
+      const line = expected?.() ?? '';
+      expect(code).to.equal(line === '' ? 0 : 1);
+      if (typeof line === 'string') expect(stderr.trimEnd()).to.equal(line);
+      else expect(stderr).to.match(line);
+    });
+  }
 });

@@ -1,5 +1,5 @@
 import { mkdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
@@ -19,7 +19,7 @@ async function createProject(code = '') {
   const folder = await temporaryFolder();
   const path = (name: string) => join(folder, name);
   const write = async (name: string, text: string) => {
-    await mkdir(join(path(name), '..'), { recursive: true });
+    await mkdir(dirname(path(name)), { recursive: true });
     await writeFile(path(name), text);
   };
   await write('main/cli/setup.js', await readFile(join(projectFolder, 'main/cli/setup.js'), 'utf8'));
@@ -28,55 +28,56 @@ async function createProject(code = '') {
   const record = `require('fs').appendFileSync(${JSON.stringify(path('calls'))}, process.argv.slice(2).join(' ') + '\\n');`;
   await write('fake/package.json', '{"type": "commonjs"}');
   await write('fake/npm-cli.js', `${record}\n${code}`);
+  // What npm would install.
+  await write('node_modules/typescript/package.json', '{}');
+  await write('node_modules/.package-lock.json', '{}');
   return {
-    ...{ folder, path, write },
-    /** Creates the files that npm would install. */
-    async install() {
-      await write('node_modules/typescript/package.json', '{}');
-      await write('node_modules/.package-lock.json', '{}');
-    },
+    path,
     /** Arguments of each call of npm. */
-    calls: async () => (await readFile(path('calls'), 'utf8').catch(() => '')).split('\n').slice(0, -1),
+    calls: () => readFile(path('calls'), 'utf8').catch(() => ''),
     setup: (args: string[] = [], env: Record<string, string> = { npm_execpath: path('fake/npm-cli.js') }) =>
       run(process.execPath, ['main/cli/setup.js', ...args], { cwd: folder, env: { ...shell, ...env } }),
   };
 }
 
+type Project = Awaited<ReturnType<typeof createProject>>;
+
 describe('npm run setup', () => {
   it('is silent and does not run npm if everything is installed', async () => {
-    const { install, setup, calls } = await createProject();
-    await install();
+    const { setup, calls } = await createProject();
     expect(await setup()).to.deep.equal({ code: 0, stdout: '', stderr: '' });
-    expect(await calls()).to.deep.equal([]);
+    expect(await calls()).to.equal('');
   });
 
   const soon = () => new Date(Date.now() + 1000);
-  const changes: Record<string, (project: { path(name: string): string }) => Promise<void>> = {
+  const remove = ({ path }: Project) => rm(path('node_modules/.package-lock.json'));
+  const changes: Record<string, (project: Project) => Promise<void>> = {
     'package-lock.json has changed': ({ path }) => utimes(path('package-lock.json'), soon(), soon()),
     'package.json has changed': ({ path }) => utimes(path('package.json'), soon(), soon()),
     'development dependencies are missing': ({ path }) => rm(path('node_modules/typescript/package.json')),
-    'nothing is installed': ({ path }) => rm(path('node_modules/.package-lock.json')),
+    'nothing is installed': remove,
   };
   for (const [title, change] of Object.entries(changes)) {
     it(`runs npm install if ${title}`, async () => {
       const project = await createProject();
-      await project.install();
       await change(project);
       expect(await project.setup(['--ignore-scripts'])).to.deep.equal({ code: 0, stdout: '', stderr: INSTALLING });
-      const calls = (await project.calls()).join('\n');
-      expect(calls).to.match(/^install --include=dev --no-save --prefer-offline .*--ignore-scripts$/);
+      const calls = await project.calls();
+      expect(calls).to.match(/^install --include=dev --no-save --prefer-offline .*--ignore-scripts\n$/);
     });
   }
 
   it('prints the errors of npm, and ends with its exit code', async () => {
-    const { setup } = await createProject("console.error('npm error code ENOSPC'); process.exitCode = 7;");
+    const project = await createProject("console.error('npm error code ENOSPC'); process.exitCode = 7;");
+    await remove(project);
     const stderr = `${INSTALLING}npm error code ENOSPC\n`;
-    expect(await setup()).to.deep.equal({ code: 7, stdout: '', stderr });
+    expect(await project.setup()).to.deep.equal({ code: 7, stdout: '', stderr });
   });
 
   it('says how to install npm if it is missing', async () => {
-    const { setup, folder } = await createProject();
+    const project = await createProject();
+    await remove(project);
     const stderr = `${INSTALLING}npm is needed (ENOENT): install it with Node from https://nodejs.org\n`;
-    expect(await setup([], { PATH: folder })).to.deep.equal({ code: 1, stdout: '', stderr });
+    expect(await project.setup([], { PATH: project.path('.') })).to.deep.equal({ code: 1, stdout: '', stderr });
   });
 });

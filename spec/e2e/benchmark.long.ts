@@ -14,14 +14,8 @@ const bench = (...args: string[]) => run(process.execPath, ['spec/bench/bench.ts
 
 describeWith(lackingProgram('redis-server', 'wrk') ?? lackingPostgres(), 'the benchmark', () => {
   before(async function () {
-    const peers = await run('npm', [
-      'install',
-      '--prefix',
-      'spec/bench',
-      '--no-save',
-      '--prefer-offline',
-      '--no-audit',
-    ]);
+    const install = 'install --prefix spec/bench --no-save --prefer-offline --no-audit';
+    const peers = await run('npm', install.split(' '));
     // An offline machine cannot install the packages.
     if (peers.code !== 0 && process.env.CI !== 'true') this.skip();
     expect(peers).to.include({ code: 0 });

@@ -1,7 +1,10 @@
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect } from 'chai';
-import { onceForSuite } from '../support/cleanup.ts';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { itemsOf, type ServiceName, serviceNames } from '../support/contract.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { openBeside } from '../support/migrated-folder.ts';
+import { type HttpResponse, post, request, startServices, untilAnswer } from '../support/program.ts';
 import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 
 /** Every path of the contract with each listener that serves it, and the methods that the path supports. */
@@ -13,10 +16,9 @@ const paths = serviceNames.flatMap((name) =>
 );
 
 /** Paths that have no route with the default settings. */
-const UNKNOWN = [
-  ...['tasks /auth/token', 'tasks /tasks/{id}/token', 'tasks /limit-keys/{key}/token'],
-  ...['tasks /{path}', 'admin /{path}'],
-];
+const UNKNOWN = 'tasks/auth/token tasks/tasks/{id}/token tasks/limit-keys/{key}/token tasks/{path} admin/{path}'.split(
+  ' ',
+);
 /** Queries that keep a response the same from one request to the next. The history grows by the second. */
 const QUERIES: Readonly<Record<string, string>> = { '/queue/history': '?since=99999999999' };
 /** Paths whose responses differ from one request to the next. */
@@ -37,7 +39,7 @@ describe('each listener', () => {
       const options = await request(url, { method: 'OPTIONS' });
       const answered = [options.status, options.headers.get('allow'), options.body];
       if (path === '/ws/ticker') expect(answered.slice(0, 2)).to.deep.equal([405, 'GET']);
-      else if (UNKNOWN.includes(`${name} ${path}`)) expect(answered.slice(0, 2)).to.deep.equal([404, null]);
+      else if (UNKNOWN.includes(`${name}${path}`)) expect(answered.slice(0, 2)).to.deep.equal([404, null]);
       else expect(answered).to.deep.equal([204, [...methods, 'OPTIONS'].join(', '), '']);
       if (!methods.includes('HEAD')) return;
 
@@ -72,5 +74,52 @@ describe('each listener', () => {
         expect(await answer(port, first, `Host: ${name}`, ...upgrade)).to.deep.equal(refused);
       }
     }
+  });
+});
+
+describe('the admin listener of a process', () => {
+  it('is ready unless a database is gone or locked, or the services stop, and names the failed check', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ env: { DATA_DIR } });
+    const path = (file: string) => join(DATA_DIR, file);
+    const isReady = async () => {
+      const { body } = await untilAnswer(`${services.admin}/readyz`, ({ status }) => status === 200);
+      expect(body.status).to.equal('ready');
+      return body.checks;
+    };
+    const fails = async (name: string, detail: string) => {
+      const isFailed = ({ body }: HttpResponse) => body.checks[name].state === 'failed';
+      const { status, body } = await untilAnswer(`${services.admin}/readyz`, isFailed);
+      expect([status, body.status, body.checks[name].detail]).to.deep.equal([503, 'not ready', detail]);
+    };
+    const names = 'shutdown auth_database ticker tasks_database task_threads task_queue token_store';
+    const healthy = await isReady();
+    expect(Object.keys(healthy)).to.have.members([...names.split(' '), 'queue_paused', 'dead_letters', 'log']);
+    for (const check of Object.values(healthy)) expect(check).to.deep.equal({ state: 'ok' });
+
+    for (const [file, name] of Object.entries({ 'auth.db': 'auth_database', 'tasks.db': 'tasks_database' })) {
+      await rename(path(file), path('away'));
+      await fails(name, `${path(file)} does not exist`);
+      expect((await request(`${services.admin}/healthz`)).status).to.equal(200);
+      await rename(path('away'), path(file));
+      await isReady();
+    }
+
+    const database = openBeside(DATA_DIR);
+    const postWhileLocked = () => {
+      database.exec('BEGIN EXCLUSIVE');
+      return post(`${services.tasks}/tasks`, { action: 'sum' });
+    };
+    await postWhileLocked();
+    await fails('task_queue', 'database is locked');
+    database.exec('ROLLBACK');
+    await isReady();
+
+    await postWhileLocked();
+    services.child.kill('SIGTERM');
+    await fails('shutdown', 'shutting down');
+    database.exec('ROLLBACK');
+    expect((await services.exited).code).to.equal(0);
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });
   });
 });

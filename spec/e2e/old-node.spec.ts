@@ -1,32 +1,27 @@
-import { spawn } from 'node:child_process';
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { runtimeIsNewEnough } from '../../main/process/runtime.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { oldNode } from '../support/old-node.ts';
-import { freshSettings, projectFolder, request, startProgram, startServices, watch } from '../support/program.ts';
+import { freshSettings, projectFolder, request, startServices } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
 
 const node = oldNode() ?? '';
 
 describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, 'an old Node', () => {
-  it('starts the installed Node, passes a signal on to it and ends with exit code 0', async () => {
-    const services = await startServices({ node });
-    expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
-    expect(await services.end('SIGHUP')).to.deep.equal({ code: 0, signal: null });
-    expect(services.lines.at(-1)).to.include({ msg: 'stopped' });
-  });
-
-  it('ends with exit code 0 when a terminal sends Ctrl-C to both processes', async () => {
-    const env = { ...process.env, ...(await freshSettings()) };
-    const child = spawn(node, ['dist/main'], { cwd: projectFolder, detached: true, env });
-    const program = watch(child);
-    await program.logged(({ service }) => service === 'tasks');
-    process.kill(-(child.pid as number), 'SIGINT');
-    expect(await program.exited).to.deep.equal({ code: 0, signal: null });
-    expect(program.lines.at(-1)).to.include({ msg: 'stopped' });
+  it('starts the installed Node, and ends with exit code 0 on a signal to it or, as by Ctrl-C, to both processes', async () => {
+    for (const [signal, receivers] of [
+      ['SIGHUP', 1],
+      ['SIGINT', -1],
+    ] as const) {
+      const services = await startServices({ node, within: ['setsid'] });
+      expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
+      process.kill(receivers * (services.child.pid as number), signal);
+      expect(await services.exited).to.deep.equal({ code: 0, signal: null });
+      expect(services.lines.at(-1)).to.include({ msg: 'stopped' });
+    }
   });
 
   it('runs the program that its argument names', async () => {
@@ -38,25 +33,20 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
     expect(stderr).to.match(/^http:\/\/127\.0\.0\.1:1\/healthz: .*\n$/);
   });
 
-  it('passes on the exit code and the error of a failed start, also if the installed Node is too old as well', async () => {
-    for (const [env, line] of [
-      [{ TICKER_PORT: 'x' }, /TICKER_PORT must be a whole number/],
-      [{ HANDED_OVER_BY_NODE: '20.0.0' }, /^Node 24\.15 or newer is needed, this is \S+: .*\n$/],
+  it('passes on the exit code and the error of a failed start, or fails with one line if no Node that it finds is new enough', async () => {
+    const alone = await temporaryFolder();
+    await cp(join(projectFolder, 'dist/main'), join(alone, 'dist/main'), { recursive: true });
+    await writeFile(join(alone, 'package.json'), '{"type":"module"}');
+    for (const [cwd, own, line] of [
+      [projectFolder, { TICKER_PORT: 'x' }, /TICKER_PORT must be a whole number/],
+      [projectFolder, { HANDED_OVER_BY_NODE: '20.0.0' }, /^Node 24\.15 or newer is needed, this is \S+: .*\n$/],
+      [alone, {}, /^Node 24\.15 or newer is needed, this is \S+: run "npm install" here.*\n$/],
     ] as const) {
-      const program = await startProgram({ node, env });
-      expect(await program.exited).to.deep.equal({ code: 1, signal: null });
-      expect(program.output() + program.errors()).to.match(line);
+      const env = { ...process.env, ...(await freshSettings()), ...own };
+      const { code, stdout, stderr } = await run(node, ['dist/main'], { cwd, env });
+      expect(code).to.equal(1);
+      expect(stdout + stderr).to.match(line);
     }
-  });
-
-  it('fails with one line if no newer Node is installed', async () => {
-    const folder = await temporaryFolder();
-    await mkdir(join(folder, 'dist'));
-    await cp(join(projectFolder, 'dist', 'main'), join(folder, 'dist', 'main'), { recursive: true });
-    await writeFile(join(folder, 'package.json'), '{"type":"module"}');
-    const program = watch(spawn(node, ['dist/main'], { cwd: folder }));
-    expect(await program.exited).to.deep.equal({ code: 1, signal: null });
-    expect(program.errors()).to.match(/^Node 24\.15 or newer is needed, this is \S+: run "npm install" here.*\n$/);
   });
 });
 
@@ -70,10 +60,8 @@ describe('the version of Node', () => {
     const { engines } = JSON.parse(await readFile(join(projectFolder, 'package.json'), 'utf8'));
     expect(engines.node).to.equal('>=24.15');
   });
-});
 
-describe('a Node that is too old for the launcher', () => {
-  it('fails with one line that names the required version', async () => {
+  it('that is too old for the launcher makes it fail with one line that names the required version', async () => {
     const code = "Object.defineProperty(process.versions, 'node', { value: '12.22.12' })";
     const args = ['--import', `data:text/javascript,${encodeURIComponent(code)}`, 'dist/main'];
     const { code: exitCode, stderr } = await run(process.execPath, args, { cwd: projectFolder });
@@ -81,7 +69,7 @@ describe('a Node that is too old for the launcher', () => {
     expect(stderr).to.match(/^Node 18 or newer is needed, this is 12\.22\.12: .*\n$/);
   });
 
-  it('can parse the entry point, which has no static import, no top-level await and no newer operator', async () => {
+  it('that is too old can parse the entry point, which has no static import, no top-level await and no newer operator', async () => {
     const text = await readFile(join(projectFolder, 'dist/main/index.js'), 'utf8');
     expect(text)
       .to.include('process.exitCode = 1')

@@ -11,16 +11,12 @@ import { migratedFolder, openBeside, runOn } from '../support/migrated-folder.ts
 import { limitedTo, post, projectFolder, startProgram, startServices } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
-const PAGE = 4096;
 const GARBAGE = 'no database '.repeat(1000);
 const GUIDE = 'www/guide/troubleshooting.md';
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one$';
 const NODE = { DATABASE_URL: 'postgres://127.0.0.1:1/none', TOKEN_KEY: 'a key that has more than 32 bytes' };
 
 type Settings = Record<string, string>;
-
-/** Settings of a start, or a function that prepares a data folder or a port and returns the settings. */
-type Cause = Settings | (() => Promise<Settings>);
 
 /** Returns the messages that the guide quotes below a heading as patterns. `…` stands for any text. */
 function quoted(heading: string): RegExp[] {
@@ -67,15 +63,22 @@ const folderWith = (change: (folder: string) => void) => async () => {
 };
 
 /** Overwrites all pages of tasks.db but the first, so that SQLite still recognizes the file. */
-function damage(folder: string): void {
+const damaged = folderWith((folder) => {
   const path = join(folder, 'tasks.db');
-  writeFileSync(path, readFileSync(path).fill(7, PAGE));
-}
+  writeFileSync(path, readFileSync(path).fill(7, 4096));
+});
 
-type Refusal = [title: string, cause: Cause, line: RegExp];
+/** A cause is the settings of a start, or a function that prepares a data folder or a port and returns the settings. */
+type Refusal = [title: string, cause: Settings | (() => Promise<Settings>), line: RegExp];
 
-/** Creates a file with a text in a folder. */
 const fileWith = (name: string, text: string) => folderWith((folder) => writeFileSync(join(folder, name), text));
+
+const LOG_ONLY = /^cannot migrate .*tasks.db: the file is missing or empty, but .*tasks.db-wal is not: restore /;
+const onlyLog = (lose: (path: string) => void) =>
+  folderWith((folder) => {
+    lose(join(folder, 'tasks.db'));
+    writeFileSync(join(folder, 'tasks.db-wal'), 'written last');
+  });
 
 async function withBadPolicy(): Promise<Settings> {
   const POLICIES_DIR = await temporaryFolder();
@@ -97,11 +100,7 @@ const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
     ['the data folder cannot be created', { DATA_DIR: '/proc/data' }, /^cannot create the folder \/proc\/data: /],
     ['the data folder is a file', { DATA_DIR: 'package.json' }, /package.json.*DATA_DIR/],
     ['another program listens on a port that may be shared', sharedPort, /^port \d+ is in use: .* or set TASKS_PORT/],
-    [
-      'other programs listen on all ports',
-      takenPorts,
-      /^the ports \d+ \(TICKER.* \d+ \(TASKS.* \d+ \(ADMIN.*are in use/,
-    ],
+    ['other programs listen on all ports', takenPorts, /^the ports \d+ \(TICK.* \d+ \(TASKS.* \d+ \(ADMIN.*are in use/],
     ['two listeners have the same port', samePort, /are both \d+: set one of them to another port$/],
     ['a database is of a newer version', newerVersion, /tasks.db: its schema has version 1000, .* supports up to \d+/],
     ['auth.db is not a database', fileWith('auth.db', GARBAGE), new RegExp(`auth.db: file is not a .*: ${RESTORE}`)],
@@ -113,27 +112,18 @@ const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
     ['no PostgreSQL server listens', NODE, /^cannot reach PostgreSQL at 127.0.0.1:1\/none: /],
   ],
   'not quoted': [
-    ['tasks.db is damaged', folderWith(damage), new RegExp(`^cannot migrate \\S+tasks.db: .+: ${RESTORE}`)],
+    ['tasks.db is damaged', damaged, new RegExp(`^cannot migrate \\S+tasks.db: .+: ${RESTORE}`)],
     ['queue.lock is not a database', fileWith('queue.lock', GARBAGE), /queue.lock: file is not a database: delete the/],
-    ...[rmSync, truncateSync].map(
-      (lose): Refusal => [
-        `tasks.db is ${lose === rmSync ? 'missing' : 'empty'} but its log is not`,
-        folderWith((folder) => {
-          lose(join(folder, 'tasks.db'));
-          writeFileSync(join(folder, 'tasks.db-wal'), 'written last');
-        }),
-        /^cannot migrate .*tasks.db: the file is missing or empty, but .*tasks.db-wal is not: restore /,
-      ],
-    ),
+    ['tasks.db is missing but its log is not', onlyLog(rmSync), LOG_ONLY],
+    ['tasks.db is empty but its log is not', onlyLog(truncateSync), LOG_ONLY],
   ],
 };
 
 describe('a start fails with one line', () => {
   const expectQuoted = (line: string, heading: string) =>
-    expect(
-      quoted(heading).some((pattern) => pattern.test(line)),
-      `${GUIDE} quotes ${line}`,
-    ).to.equal(true);
+    expect(quoted(heading), `${GUIDE} quotes ${line}`).to.satisfy((all: RegExp[]) =>
+      all.some((each) => each.test(line)),
+    );
 
   const all = Object.entries(refusals).flatMap(([heading, those]) => those.map((each) => [heading, ...each] as const));
   for (const [heading, title, cause, expected] of all) {

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { runCommand } from '../support/command.ts';
 import { migratedFolder } from '../support/migrated-folder.ts';
-import { post, type RunningServices, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { post, type RunningServices, request, startServices, untilAnswer } from '../support/program.ts';
 
 const TOKEN_KEY = 'a key of at least thirty-two bytes';
 
-const history = ({ ticker }: RunningServices, token: string) =>
-  request(`${ticker}/prices/history`, { headers: { Authorization: `Bearer ${token}` } });
-const status = async (services: RunningServices, token: string) => (await history(services, token)).status;
+const bearing = (token: string) => ({ headers: { Authorization: `Bearer ${token}` } });
+const historyOf = ({ ticker }: RunningServices) => `${ticker}/prices/history`;
+const status = async (services: RunningServices, token: string) =>
+  (await request(historyOf(services), bearing(token))).status;
 const demoLog = ({ lines }: RunningServices) => lines.find(({ api_key }) => api_key)?.msg;
 
 describe('a start', () => {
@@ -36,11 +36,8 @@ describe('a start', () => {
     first.child.kill('SIGUSR1');
     expect([demoLog(first), first.apiKey]).to.match(/^demo API key created,[0-9a-f]{32}$/);
     const [valid, revoked] = [await first.token(), await first.token()];
-    await request(`${first.ticker}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${revoked}` } });
-    const { body } = await eventually(
-      () => history(first, valid),
-      ({ body }) => body.timestamps.length > 1,
-    );
+    await request(`${first.ticker}/auth/token`, { method: 'DELETE', ...bearing(revoked) });
+    const { body } = await untilAnswer(historyOf(first), (answer) => answer.body.timestamps.length > 1, bearing(valid));
     expect(await first.end()).to.deep.include({ code: 0 });
     expect(first.errors(), 'no inspector').to.equal('');
     expect(statSync(file).mode & 0o777, 'only the owner can read the tokens').to.equal(0o600);
@@ -51,7 +48,8 @@ describe('a start', () => {
     expect(existsSync(file)).to.equal(false);
     expect([demoLog(second), second.apiKey]).to.deep.equal(['demo API key exists', first.apiKey]);
     expect([await status(second, valid), await status(second, revoked)]).to.deep.equal([200, 401]);
-    expect((await history(second, valid)).body.timestamps[0]).to.equal(body.timestamps[0]);
+    const { timestamps } = (await request(historyOf(second), bearing(valid))).body;
+    expect(timestamps[0]).to.equal(body.timestamps[0]);
     await second.end('SIGINT');
 
     const third = await start({ TOKEN_KEY });

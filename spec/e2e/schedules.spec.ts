@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { runOn } from '../support/migrated-folder.ts';
@@ -8,17 +7,12 @@ import { writeHandlers } from '../tasks/handlers/handling.ts';
 
 const EACH_SECOND = { cron: '* * * * * *', catch_up: 'all' };
 
-/** Returns a handlers module with these schedules. */
-function moduleWith(schedules: object): string {
-  return `export default { own: () => 'own', each: () => 'each' };
-    export const schedules = ${JSON.stringify(schedules)};`;
-}
-
 describe('a process with schedules', () => {
   it('runs each time once over kill -9, stop and restart, those of its module and those of the API', async () => {
-    const [DATA_DIR, TASK_HANDLERS] = [await temporaryFolder(), await writeHandlers('')];
+    const DATA_DIR = await temporaryFolder();
     const start = async (schedules: object) => {
-      await writeFile(TASK_HANDLERS, moduleWith(schedules));
+      const actions = "export default { own: () => 'own', each: () => 'each' };";
+      const TASK_HANDLERS = await writeHandlers(`${actions} export const schedules = ${JSON.stringify(schedules)};`);
       return startServices({ env: { DATA_DIR, TASK_HANDLERS, QUEUE_DRIVER: 'sqlite' } });
     };
     const own = { ...EACH_SECOND, action: 'own' };
@@ -39,9 +33,8 @@ describe('a process with schedules', () => {
     const second = await start({ own });
     for (const name of ['each', 'own']) await until(async () => (await lastOf(second, name)) > killed);
     const { schedules } = (await request(`${second.tasks}/schedules`)).body;
-    expect(schedules.map(({ name, source }: Record<string, string>) => `${name} ${source}`)).to.deep.equal([
-      ...['each api', 'own module'],
-    ]);
+    const sources = schedules.map(({ name, source }: Record<string, string>) => `${name} ${source}`);
+    expect(sources).to.deep.equal(['each api', 'own module']);
     await second.end();
 
     const [schedule] = runOn(DATA_DIR, "SELECT last_at AS last FROM schedules WHERE name = 'each'");

@@ -1,21 +1,9 @@
-import { spawn } from 'node:child_process';
-import type { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { openBeside, runOn } from '../support/migrated-folder.ts';
-import {
-  freshSettings,
-  type Program,
-  post,
-  projectFolder,
-  request,
-  startProgram,
-  startServices,
-  untilTask,
-  watch,
-} from '../support/program.ts';
+import { type Program, post, request, startProgram, startServices, untilTask } from '../support/program.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { startRedirected } from '../support/redirected-services.ts';
 import { lackingProgram } from '../support/requirements.ts';
@@ -24,10 +12,15 @@ import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
 /** Locks the rows of tasks, so that a shutdown waits. */
-function lockRows(dataDir: string): DatabaseSync {
-  const database = openBeside(dataDir);
-  database.exec('BEGIN EXCLUSIVE');
-  return database;
+const lockRows = (dataDir: string) => openBeside(dataDir).exec('BEGIN EXCLUSIVE');
+
+/** Starts services with one accepted task, whose row cannot be written. */
+async function startLocked(SHUTDOWN_TIMEOUT_MS: string) {
+  const DATA_DIR = await temporaryFolder();
+  const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS } });
+  lockRows(DATA_DIR);
+  await post(`${services.tasks}/tasks`, { action: 'sum' });
+  return services;
 }
 
 /** Sends a signal until it forces the stop. Signals within a second of the first one count as the same signal. */
@@ -38,7 +31,6 @@ async function force({ child, lines }: Program, signal: NodeJS.Signals): Promise
   });
 }
 
-/** Asserts the exit code and the last log line of a program, which gets a signal if one is given. */
 async function expectEnd(program: Program, code: number, msg: string, unfinished: number, signal?: NodeJS.Signals) {
   expect(await (signal ? program.end(signal) : program.exited)).to.deep.equal({ code, signal: null });
   expect(program.lines.at(-1)).to.include({ msg, unfinished });
@@ -73,10 +65,7 @@ describe('a stop', () => {
   });
 
   it('is forced by a SIGINT a second after the first, by no SIGHUP, and has exit code 20 if tasks of the memory queue are lost', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '60000' } });
-    lockRows(DATA_DIR);
-    await post(`${services.tasks}/tasks`, { action: 'sum' });
+    const services = await startLocked('60000');
     for (let i = 0; i < 3; i++) services.child.kill('SIGINT');
     const { time } = await services.logged(({ msg }) => msg === 'stopping');
     await until(() => {
@@ -89,18 +78,15 @@ describe('a stop', () => {
   });
 
   it('warns and ends with exit code 20 if the accepted tasks cannot be saved', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '200' } });
-    lockRows(DATA_DIR);
-    await post(`${services.tasks}/tasks`, { action: 'sum' });
+    const services = await startLocked('200');
     await expectEnd(services, 20, 'stopped: accepted tasks are lost', 1, 'SIGTERM');
     expect(services.lines.at(-1)).to.include({ level: 40 });
   });
 
   it('is forced with exit code 1 if the queue is durable', async () => {
     const TASK_HANDLERS = await writeHandlers('export default { ignore: () => new Promise(() => {}) };');
-    const times = { SHUTDOWN_TIMEOUT_MS: '60000', TASK_CANCEL_GRACE_MS: '60000' };
-    const services = await startServices({ env: { QUEUE_DRIVER: 'sqlite', TASK_HANDLERS, ...times } });
+    const env = { QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '60000', TASK_CANCEL_GRACE_MS: '60000' };
+    const services = await startServices({ env: { TASK_HANDLERS, ...env } });
     const { body } = await post(`${services.tasks}/tasks`, { action: 'ignore' });
     await untilTask(services.tasks, body.id, 'running');
     await force(services, 'SIGTERM');
@@ -118,17 +104,11 @@ describe('a stop', () => {
   });
 
   it("is orderly if npm's shell has ended without the services", async () => {
-    const npm = { npm_lifecycle_script: "'ticker-and-tasks'" };
     // The command after the semicolon keeps the shell from replacing itself.
-    const shell = spawn('sh', ['-c', '"$0" dist/main; :', process.execPath], {
-      cwd: projectFolder,
-      env: { ...process.env, ...(await freshSettings()), ...npm },
-    });
-    const services = watch(shell);
-    await services.logged(({ service }) => service === 'tasks');
-    shell.kill('SIGTERM');
+    const within = ['sh', '-c', '"$0" "$@"; :'];
+    const services = await startServices({ within, env: { npm_lifecycle_script: "'ticker-and-tasks'" } });
     // The output is closed when its last writer has ended.
-    expect(await services.exited).to.deep.equal({ code: null, signal: 'SIGTERM' });
+    expect(await services.end()).to.deep.equal({ code: null, signal: 'SIGTERM' });
     expect(services.lines.at(-1)).to.include({ msg: 'stopped' });
   });
 });

@@ -6,7 +6,7 @@ import { projectFolder } from '../support/program.ts';
 import { describeWithPostgres } from '../support/servers.ts';
 
 /** End-to-end specs that act only as clients. The others read the SQLite files of a single process. */
-const files = ['services', 'wscat', 'seed', 'old-node'].map((name) => `spec/e2e/${name}.spec.ts`);
+const files = ['e2e/services', 'www/ticker/snippets', 'e2e/old-node'].map((name) => `spec/${name}.spec.ts`);
 
 describeWithPostgres('a node', () => {
   it('passes the specs of a single process unchanged, from end to end', async () => {

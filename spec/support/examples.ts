@@ -1,6 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { temporaryFolder } from './cleanup.ts';
 import { projectFolder, type RunningServices, watch } from './program.ts';
 
 /** Returns the text below a `##` heading of a document. */
@@ -33,4 +34,18 @@ export async function outputOf(example = '', env: Record<string, string> = {}): 
   const { code } = await shell.exited;
   if (code !== 0) throw new Error(`the example exited with ${code}: ${shell.output()}${shell.errors()}`);
   return shell.output();
+}
+
+/** Creates a folder with files, by path, in which the package of this project is installed. */
+export async function projectWith(files: Record<string, string>): Promise<string> {
+  const folder = await temporaryFolder();
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(projectFolder, join(folder, 'node_modules/ticker-and-tasks'));
+  for (const name of ['@types', 'koa'])
+    symlinkSync(join(projectFolder, 'node_modules', name), join(folder, 'node_modules', name));
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(folder, dirname(path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+  return folder;
 }

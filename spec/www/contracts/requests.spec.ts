@@ -11,13 +11,11 @@ describe('a request', () => {
   const key = openApi.paths['/tasks']?.post?.parameters?.find(({ name }) => name === 'Idempotency-Key');
 
   it('to submit a task is accepted if and only if the contract allows it', () => {
+    const anything = fc.dictionary(fc.string(), fc.jsonValue());
     const bodies = fc.oneof(
       fc.record({ action: fc.jsonValue(), data: fc.jsonValue() }, { requiredKeys: [] }),
-      fc.record(
-        { action: fc.string(), data: fc.dictionary(fc.string(), fc.jsonValue()) },
-        { requiredKeys: ['action'] },
-      ),
-      fc.dictionary(fc.string(), fc.jsonValue()),
+      fc.record({ action: fc.string(), data: anything }, { requiredKeys: ['action'] }),
+      anything,
     );
     let taken = 0;
     fc.assert(
@@ -26,13 +24,8 @@ describe('a request', () => {
         const bytes = Buffer.from(JSON.stringify(body));
         const parsed = parseSubmission({ bytes, id: 'x', now: 1000, hasKey: false });
         const refused = 'error' in parsed ? catalogue[parsed.error][1] : undefined;
-        const expected =
-          typeof body.action !== 'string'
-            ? 'action required'
-            : 'data' in body && !isObject(body.data)
-              ? 'data must be an object'
-              : undefined;
-        expect(refused).to.equal(expected);
+        const invalid = 'data' in body && !isObject(body.data) ? 'data must be an object' : undefined;
+        expect(refused).to.equal(typeof body.action === 'string' ? invalid : 'action required');
         expect(mismatch(Submission, body) === undefined).to.equal(refused === undefined);
         if (refused === undefined) taken++;
       }),

@@ -4,15 +4,16 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { describeInBrowser, LOST, visit } from '../../browser/chromium.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples, paste } from '../../support/examples.ts';
+import { adapt, examples, paste, projectWith } from '../../support/examples.ts';
 import { freePort } from '../../support/free-port.ts';
-import { startServices, watch } from '../../support/program.ts';
+import { type RunningServices, startServices, untilServed, watch } from '../../support/program.ts';
 import { eventually } from '../../support/until.ts';
 
+const [client = ''] = examples('www/guide/clients.md', 'Browser', 'html');
+
 /** Opens the page of the guide and enters a key. */
-async function open(services: Parameters<typeof adapt>[1], key: string, test: (page: Page) => Promise<unknown>) {
-  const path = join(await temporaryFolder(), 'client.html');
-  await writeFile(path, adapt(examples('www/guide/clients.md', 'Browser', 'html')[0], services));
+async function open(services: RunningServices, key: string, test: (page: Page) => Promise<unknown>) {
+  const path = join(await projectWith({ 'client.html': adapt(client, services) }), 'client.html');
   const prepare = async (page: Page) => {
     page.on('dialog', (dialog) => void dialog.accept(key));
   };
@@ -28,14 +29,13 @@ const until = (page: Page, selector: string, expected: RegExp) =>
 
 describeInBrowser('the page of the guide', () => {
   it('streams two symbols in at most 15 lines, survives a restart of the server, and says that a key is invalid', async () => {
-    expect(examples('www/guide/clients.md', 'Browser', 'html')[0]?.trimEnd().split('\n').length).to.be.at.most(15);
+    expect(client.trimEnd().split('\n').length).to.be.at.most(15);
     const DATA_DIR = await temporaryFolder();
     const before = await startServices({ env: { DATA_DIR } });
     await open(before, 'none', (page) => until(page, 'title', /^stopped invalid API key$/));
     await open(before, before.apiKey, async (page) => {
       await until(page, '#prices', /^BTC-USD [\d.]+\nETH-USD [\d.]+$/);
-      before.child.kill('SIGKILL');
-      await before.exited;
+      await before.end('SIGKILL');
       await until(page, 'title', /^offline closed with code 1006$|^offline the service cannot be reached$/);
       const prices = await page.textContent('#prices');
       await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
@@ -50,9 +50,7 @@ describeInBrowser('the page of the guide', () => {
   it('lets a visitor start a task and see its progress and result, in at most 40 lines', async () => {
     const [program = ''] = examples('www/guide/clients.md', 'A page for visitors', 'js');
     expect(program.trimEnd().split('\n').length).to.be.at.most(40);
-    const folder = await temporaryFolder();
     const port = await freePort();
-    const TASK_HANDLERS = join(folder, 'handlers.mjs');
     const module = `
       import { existsSync } from 'node:fs';
       import { setTimeout } from 'node:timers/promises';
@@ -63,17 +61,14 @@ describeInBrowser('the page of the guide', () => {
           return text.toUpperCase();
         },
       };`;
-    await writeFile(TASK_HANDLERS, module);
+    const folder = await projectWith({ 'handlers.mjs': module });
+    const TASK_HANDLERS = join(folder, 'handlers.mjs');
     const CORS_ORIGINS = `http://localhost:${port}`;
     const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', CORS_ORIGINS, TASK_HANDLERS } });
     await writeFile(join(folder, 'client.mjs'), await (await fetch(`${services.tasks}/client.js`)).text());
     await writeFile(join(folder, 'visitors.mjs'), adapt(program, services).replace('8000', String(port)));
-    const env = { API_KEY: services.apiKey };
-    const server = watch(paste(`exec ${process.execPath} ${join(folder, 'visitors.mjs')}`, env));
-    await eventually(
-      () => fetch(CORS_ORIGINS).catch(() => undefined),
-      (answer) => answer?.ok === true,
-    );
+    watch(paste(`exec ${process.execPath} ${join(folder, 'visitors.mjs')}`, { API_KEY: services.apiKey }));
+    await untilServed(CORS_ORIGINS);
     const page = await visit(CORS_ORIGINS);
     const seen = page.waitForFunction(() => document.querySelector('progress')?.value === 0.5);
     await page.fill('input', 'straße');
@@ -81,6 +76,5 @@ describeInBrowser('the page of the guide', () => {
     await seen;
     await writeFile(join(folder, 'seen'), '');
     await until(page, 'output', /^STRASSE$/);
-    server.child.kill();
   });
 });

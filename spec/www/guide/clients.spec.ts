@@ -1,76 +1,75 @@
-import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples, outputOf, paste, section } from '../../support/examples.ts';
+import { adapt, examples, outputOf, paste, projectWith, section } from '../../support/examples.ts';
 import { post, type RunningServices, startServices, watch } from '../../support/program.ts';
 import { lackingPython, python } from '../../support/python.ts';
 import { describeWith } from '../../support/requirements.ts';
+import { until } from '../../support/until.ts';
+import { startTasksServer } from '../../tasks/http/tasks-server.ts';
 
 const CLIENT = 'www/guide/clients.md';
 const OTHERS = 'www/guide/other-clients.md';
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 
-/** Writes an example adapted to running services into a file. Returns the path. */
-async function write(services: RunningServices, page: string, heading: string, language: string, file: string) {
-  const path = join(await temporaryFolder(), file);
-  await writeFile(path, adapt(examples(page, heading, language)[0], services));
-  return path;
-}
+/** Writes the first example of a heading, adapted to running services, into a file of a project. */
+const write = (services: RunningServices, page: string, heading: string, language: string, file: string) =>
+  projectWith({ [file]: adapt(examples(page, heading, language)[0], services) });
 
 /** Waits until a client has printed two lines of prices. */
-async function expectPrices(client: ReturnType<typeof watch>): Promise<void> {
-  let text = '';
-  for await (const chunk of client.child.stdout as NodeJS.ReadableStream) {
-    text += chunk;
-    if (text.split('\n').length > 2) break;
-  }
-  const [first, second] = text.split('\n').map((line) => JSON.parse(line || 'null')) as { symbol: string }[][];
-  for (const prices of [first, second]) expect(prices?.map(({ symbol }) => symbol)).to.have.members(SYMBOLS);
+async function expectPrices(command: string, API_KEY: string): Promise<void> {
+  const client = watch(paste(command, { API_KEY }));
+  const lines = () => client.output().split('\n').slice(0, -1);
+  await until(() => lines().length > 1);
+  for (const line of lines())
+    expect(JSON.parse(line).map(({ symbol }: { symbol: string }) => symbol)).to.have.members(SYMBOLS);
 }
 
-/** Runs a client until it ends, and compares its error output. */
-async function expectStop(command: string, reason: string): Promise<void> {
-  const client = watch(paste(command));
+async function errorsOf(command: string, env: Record<string, string> = {}): Promise<string> {
+  const client = watch(paste(command, env));
   expect(await client.exited).to.include({ code: 1 });
-  expect(client.errors().trim()).to.equal(reason);
+  return client.errors();
 }
 
 describe('the clients of the guide', () => {
-  const running = onceForSuite(startServices);
+  const running = onceForSuite(async () => {
+    const DATA_DIR = await temporaryFolder();
+    return { DATA_DIR, ...(await startServices({ env: { DATA_DIR } })) };
+  });
 
   it('stream in Node, and stop without a valid key with a line that says why', async () => {
-    const path = await write(running(), CLIENT, 'Node', 'js', 'prices.mjs');
+    const folder = await write(running(), CLIENT, 'Node', 'js', 'prices.mjs');
     const [download] = examples(CLIENT, 'Node').map((example) => adapt(example, running()));
-    const command = `cd ${dirname(path)}; ${download} exec ${process.execPath} prices.mjs`;
-    await expectPrices(watch(paste(command, { API_KEY: running().apiKey })));
-    const client = watch(paste(command, { API_KEY: 'none' }));
-    expect(await client.exited).to.include({ code: 1 });
-    expect(client.errors()).to.include('stopped invalid API key\n').and.include('ServiceError: invalid API key');
+    const command = `cd ${folder}; ${download} exec ${process.execPath} prices.mjs`;
+    await expectPrices(command, running().apiKey);
+    const errors = await errorsOf(command, { API_KEY: 'none' });
+    expect(errors).to.include('stopped invalid API key\n').and.include('ServiceError: invalid API key');
   });
 
   describeWith(lackingPython, 'in Python', () => {
     const pythonProgram = async (services: RunningServices) =>
-      `exec ${python} ${await write(services, OTHERS, 'Python', 'python', 'client.py')}`;
+      `exec ${python} ${await write(services, OTHERS, 'Python', 'python', 'client.py')}/client.py`;
 
     it('stream, and stop without a valid key with a line that says why', async () => {
       const command = await pythonProgram(running());
-      await expectPrices(watch(paste(command, { API_KEY: running().apiKey })));
-      await expectStop(`unset API_KEY; ${command}`, 'stopped: 400 {"error":"api_key required"}');
-      await expectStop(`export API_KEY=none; ${command}`, 'stopped: 401 {"error":"invalid API key"}');
+      await expectPrices(command, running().apiKey);
+      const errors = [await errorsOf(`unset API_KEY; ${command}`), await errorsOf(command, { API_KEY: 'none' })];
+      expect(errors).to.deep.equal([
+        'stopped: 400 {"error":"api_key required"}\n',
+        'stopped: 401 {"error":"invalid API key"}\n',
+      ]);
     });
 
     it('come back after a restart of the server', async () => {
       const DATA_DIR = await temporaryFolder();
       const before = await startServices({ env: { DATA_DIR } });
       const client = watch(paste(await pythonProgram(before), { API_KEY: before.apiKey }));
-      const nextPrices = () => once(client.child.stdout as NodeJS.ReadableStream, 'data');
-      await nextPrices();
+      await until(() => client.output() !== '');
       await before.end();
+      await until(() => client.errors() !== '');
+      const printed = client.output();
       await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
-      await nextPrices();
+      await until(() => client.output() !== printed);
       expect(client.errors()).to.match(/^reconnecting: 1001 server is shutting down\n/);
     });
   });
@@ -89,10 +88,9 @@ describe('the clients of the guide', () => {
   });
 
   it('get the key of the demo user, also if the example is repeated', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR } });
+    const { DATA_DIR, apiKey } = running();
     const [example = ''] = examples(CLIENT, 'Before you start');
-    expect(await outputOf(`${example}${example}echo $API_KEY`, { DATA_DIR })).to.equal(`${services.apiKey}\n`);
+    expect(await outputOf(`${example}${example}echo $API_KEY`, { DATA_DIR })).to.equal(`${apiKey}\n`);
   });
 
   it('submit a task twice, which makes one task, and wait for its row', async () => {
@@ -105,12 +103,30 @@ describe('the clients of the guide', () => {
 
   it('follow the events of tasks', async () => {
     const client = watch(paste(`exec ${adapt(examples(OTHERS, 'Tasks')[2], running())}`));
-    const said = async (text: string) => {
-      while (!client.output().includes(text)) await once(client.child.stdout as NodeJS.ReadableStream, 'data');
-    };
-    await said('id: ');
+    await until(() => client.output().includes('id: '));
     await post(`${running().tasks}/tasks`, { action: 'sum' });
-    await said('event: completed\n');
+    await until(() => client.output().includes('event: completed\n'));
     expect(client.output()).to.match(/event: accepted\n[\s\S]*event: started\n/);
+  });
+});
+
+describe('data with numbers and text', () => {
+  it('is stored as the table of the guide says', async () => {
+    const rows = [...section(OTHERS, 'Tasks').matchAll(/^\| `(\{.*?\})` \| `(\{.*?\})` \|/gm)];
+    expect(rows).to.have.length.above(8);
+    const { submit, queued } = await startTasksServer();
+    for (const [, data = ''] of rows)
+      expect((await submit(`{"action": "any", "data": ${data}}`)).status, data).to.equal(202);
+    const stored = (await queued()).map(({ body }) => /"data":(.*),"created_at"/.exec(body)?.[1]);
+    expect(stored).to.deep.equal(rows.map(([, , data]) => data));
+  });
+
+  it('is the same to Idempotency-Key if the values of its numbers are the same', async () => {
+    const { submit, queued } = await startTasksServer();
+    for (const n of ['12345678901234567890', '12345678901234567891']) {
+      const headers = { 'Idempotency-Key': 'a' };
+      expect((await submit(`{"action": "any", "data": {"n": ${n}}}`, { headers })).status).to.equal(202);
+    }
+    expect(await queued()).to.have.length(1);
   });
 });

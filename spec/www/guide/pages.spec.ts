@@ -8,43 +8,25 @@ const read = (page: string) => readFileSync(resolve(projectFolder, page), 'utf8'
 
 /** Returns the anchors of all headings. */
 function anchors(text: string): string[] {
-  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading);
-  return headings.map((heading) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\w -]/g, '')
-      .replaceAll(' ', '-'),
-  );
+  const headings = Array.from(text.matchAll(/^#+ (.+)$/gm), ([, heading = '']) => heading.toLowerCase());
+  return headings.map((heading) => heading.replace(/[^\w -]/g, '').replaceAll(' ', '-'));
 }
-
-/** Returns the examples for a shell. */
-const recipes = (page: string) =>
-  Array.from(read(page).matchAll(/```sh\n([\s\S]*?)```/g), ([, example = '']) => example);
 
 /** Text that no recipe has, and the reason. Recipes run on macOS and in its shell, zsh, too. */
 const REFUSED: [RegExp, string][] = [
   [/\/proc\//, 'macOS has no /proc'],
   [/^\s*#/m, 'zsh runs a pasted comment as a command'],
-  [
-    /\b(?:sed -i|sed -r|grep -P|readlink -f|date -d|stat -c|head -c -|tac|nproc|(?<!-)timeout \d)/,
-    'needs GNU programs',
-  ],
+  [/\b(?:sed -i|sed -r|grep -P|readlink -f|date -d|stat -c|head -c -|tac|nproc|(?<!-)timeout \d)/, 'is GNU only'],
   [/^[^'"]*http:\S*[?*][^'"]*$/m, 'zsh takes an unquoted ? for a pattern'],
   [/\buuidgen\b|\/dev\/shm/, 'a minimal system lacks it'],
   [/\b(?:SELECT|INSERT|UPDATE|DELETE FROM)\b|node:sqlite/, 'users run no SQL'],
 ];
 
-/** Files that read settings. */
-const SETTINGS = [
-  'main/config.ts',
-  'package.json',
-  'compose.yaml',
-  'spec/hostile/hostile.ts',
-  'spec/soak/load.long.ts',
-];
+const SETTINGS = ['main/config.ts', 'package.json', 'compose.yaml', 'spec/support/seed.ts'];
+const LONG_SPECS = ['spec/hostile/hostile.ts', 'spec/soak/load.long.ts', 'spec/faults/kill.long.ts'];
 
 describe('README and guide', () => {
-  const known = [...SETTINGS, 'spec/faults/kill.long.ts', 'spec/support/seed.ts'].map(read).join();
+  const known = [...SETTINGS, ...LONG_SPECS].map(read).join();
 
   it('have a link in the README to each page of the guide', () => {
     for (const page of pages.slice(1)) expect(read('README.md')).to.include(`](${page})`);
@@ -67,7 +49,7 @@ describe('README and guide', () => {
     });
 
     it(`have only recipes that run on macOS as well, without SQL: ${page}`, () => {
-      for (const recipe of recipes(page))
+      for (const [recipe] of read(page).matchAll(/```sh\n[\s\S]*?```/g))
         for (const [pattern, reason] of REFUSED) expect(recipe, reason).not.to.match(pattern);
     });
   }

@@ -5,7 +5,7 @@ import { temporaryFolder } from '../../support/cleanup.ts';
 import { examples } from '../../support/examples.ts';
 import { type RunningServices, request, startServices, untilAnswer } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
-import { eventually } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 import { connect, type StreamClient } from '../../support/websocket.ts';
 
 const FILE = 'www/guide/prices.md';
@@ -32,6 +32,9 @@ async function nextPrices(client: StreamClient): Promise<number[]> {
   return data.map(({ price }: { price: number }) => price);
 }
 
+const untilPrices = (client: StreamClient, prices: number[] = []) =>
+  until(async () => (await nextPrices(client)).join() === prices.join());
+
 describe('the prices of the guide', () => {
   it('have the symbols of the example', async () => {
     const services = await startServices({ env: settings('Symbols') });
@@ -50,26 +53,21 @@ describe('the prices of the guide', () => {
     const [, ...lines] = examples(FILE, heading, 'csv')[0]?.trim().split('\n') ?? [];
     const rows = lines.map((line) => line.split(',').slice(1).map(Number));
     // Before the first tick, the prices are the initial ones.
-    let prices = await nextPrices(client);
-    while (prices.join() !== rows[0]?.join()) prices = await nextPrices(client);
+    await untilPrices(client, rows[0]);
     for (const row of [...rows.slice(1), ...rows]) expect(await nextPrices(client)).to.deep.equal(row);
   });
 
   it('come from a module, and stay the same while its service fails', async () => {
     let status = 200;
     const { url } = await serve((_, response) => {
-      response.writeHead(status, { Connection: 'close' });
-      response.end('{"SOL-USD":95.5,"BTC-USD":42001.25,"ETH-USD":2501}');
+      response.writeHead(status).end('{"SOL-USD":95.5,"BTC-USD":42001.25,"ETH-USD":2501}');
     });
     const { host } = new URL(url);
     const PRICE_SOURCE = await source('Your own source', 'ts', (text) => text.replace('localhost:9000', host));
     const services = await startServices({ env: { PRICE_SOURCE, TICK_INTERVAL_MS: '100' } });
     const client = await follow(services);
     const prices = [42_001.25, 2_501, 95.5];
-    await eventually(
-      () => nextPrices(client),
-      (found) => found.join() === prices.join(),
-    );
+    await untilPrices(client, prices);
     status = 503;
     const { body } = await untilAnswer(`${services.admin}/readyz`, (found) => found.body.checks.price_source.detail);
     expect(body.checks.price_source.detail).to.equal('prices() failed: the price service answered 503');

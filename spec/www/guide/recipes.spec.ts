@@ -1,89 +1,106 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { banner } from '../../../main/process/serve.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples, outputOf } from '../../support/examples.ts';
+import { adapt, examples, outputOf, projectWith, section } from '../../support/examples.ts';
 import { freePort } from '../../support/free-port.ts';
-import { newSecret, projectFolder, request, startServices, untilTask, watch } from '../../support/program.ts';
+import { lackingPostgres, startPostgres } from '../../support/postgres-server.ts';
+import { newSecret, post, projectFolder, request, startServices, untilTask, watch } from '../../support/program.ts';
+import { describeWith, lackingProgram } from '../../support/requirements.ts';
 import { eventually, until } from '../../support/until.ts';
+import { connect } from '../../support/websocket.ts';
 
-/** Starts the program of the guide, exactly as printed but for its port, in a folder with the packages that it imports. */
-async function startExample(port: number) {
-  const folder = await temporaryFolder();
-  const installed = join(folder, 'node_modules/ticker-and-tasks');
-  await mkdir(installed, { recursive: true });
-  await writeFile(join(installed, 'package.json'), '{"type": "module", "exports": "./index.js"}');
-  const api = new URL('../../../main/embed.ts', import.meta.url).href;
-  await writeFile(join(installed, 'index.js'), `export * from ${JSON.stringify(api)};`);
-  await symlink(join(projectFolder, 'node_modules/koa'), join(folder, 'node_modules/koa'));
-  const [example = ''] = examples('www/guide/embedding.md', 'Without HTTP', 'js');
-  await writeFile(join(folder, 'program.mjs'), example.replace('3000', String(port)));
-  const program = watch(spawn(process.execPath, ['program.mjs'], { cwd: folder }));
-  afterTest(() => program.child.kill('SIGKILL'));
-  return program;
+/** Creates a project in which `node dist/main` finds a handlers module. */
+async function projectOf(module: string): Promise<string> {
+  const cwd = await projectWith({ 'handlers.ts': module });
+  await symlink(join(projectFolder, 'dist'), join(cwd, 'dist'));
+  return cwd;
 }
+
+describe('the README', () => {
+  it('shows what a start on a terminal prints, with localhost for loopback and every interface, otherwise the address', () => {
+    const [, text = '', key = ''] =
+      /```\n( {2}Prices.*API key (\w+)\n[\s\S]*?)```/.exec(section('README.md', 'Run it')) ?? [];
+    const at = (port: number) => ({ host: '127.0.0.1', port });
+    expect(`\n${text}\n`).to.equal(banner({ ticker: at(8081), tasks: at(8080), admin: at(9464) }, key));
+    expect(banner({ ticker: at(1), tasks: at(1) }, key), 'without the admin listener').to.not.include('Operation');
+    const hosts = { '192.0.2.7': '192.0.2.7', '2001:db8::1': '[2001:db8::1]' };
+    const all = { '::': 'localhost', '::1': 'localhost', '0.0.0.0': 'localhost', ...hosts };
+    for (const [host, shown] of Object.entries(all))
+      expect(banner({ ticker: { host, port: 1 }, tasks: at(1) }, key)).to.include(`http://${shown}:1`);
+  });
+
+  it('proposes actions and symbols that work, and commands that queue a task and list it, also if repeated', async () => {
+    const [module = '', ...others] = examples('README.md', 'Make it yours', 'ts');
+    expect(others).to.deep.equal([]);
+    const cwd = await projectOf(module);
+    const [, command = ''] = /`([^`]+) npm start`/.exec(section('README.md', 'Make it yours')) ?? [];
+    const env = Object.fromEntries(command.split(' ').map((setting) => setting.split(/=(.*)/)));
+    expect(env).to.have.keys('TASK_HANDLERS', 'TICKER_SYMBOLS');
+    const services = await startServices({ cwd, env });
+    const submit = async (action: string, data: object) =>
+      (await post(`${services.tasks}/tasks`, { action, data })).body;
+
+    const outcome = async (action: string, data: object) =>
+      JSON.parse((await untilTask(services.tasks, (await submit(action, data)).id)).result).output;
+    expect(await outcome('words', { text: 'three short words' })).to.equal(3);
+    expect(await outcome('mean', { numbers: [1, 5] })).to.equal(3);
+    await services.logged(({ msg, action }) => msg === 'the mean of 2 numbers' && action === 'mean');
+    expect(await submit('mean', { numbers: [] })).to.include({ error: 'invalid data', path: '/numbers' });
+    const client = await connect(services.stream, { token: await services.token() });
+    const { data } = await client.nextOf('ticker');
+    const sent = data.map(({ symbol }: { symbol: string }) => symbol);
+    expect(sent).to.deep.equal(['BTC-USD', 'LTC-USD', 'DOGE-USD']);
+
+    const example = adapt(examples('README.md', 'Try it')[0], services);
+    for (let time = 1; time <= 2; time++)
+      expect(await outputOf(example)).to.match(/^\{"id":"[0-9a-f-]{36}","status":"queued"\}\n\{"tasks":\[/);
+  });
+});
 
 describe('the guide', () => {
   it('has a receiver of callbacks that accepts one with the new secret or the old one, and no forged one', async () => {
-    const [host, port] = ['localhost:9000', await freePort()];
-    const folder = await temporaryFolder();
+    const [url, port] = ['localhost:9000', await freePort()];
     const [receiver = ''] = examples('www/guide/callbacks.md', 'Try it', 'js');
-    await writeFile(join(folder, 'receiver.mjs'), receiver.replace('9000', `${port}`));
+    const [module = ''] = examples('www/guide/callbacks.md', 'Where the URL comes from', 'ts');
     const [, submit] = examples('www/guide/callbacks.md', 'Try it');
+    const files = { 'receiver.mjs': receiver.replace('9000', `${port}`), 'handlers.ts': module };
+    const folder = await projectWith(files);
     const [OLD, NEW] = [newSecret(), newSecret()];
-    const module = join(folder, 'handlers.ts');
-    await writeFile(module, examples('www/guide/callbacks.md', 'Where the URL comes from', 'ts')[0] ?? '');
-    const services = await startServices({
-      env: {
-        CALLBACK_HOSTS: `localhost:${port},shop.example.com`,
-        CALLBACK_SECRET: `${NEW},${OLD}`,
-        TASK_HANDLERS: module,
-      },
-    });
-    for (const secrets of [OLD, `${newSecret()},${NEW}`, newSecret()]) {
-      const env = { ...process.env, CALLBACK_SECRET: secrets };
+    const CALLBACK_HOSTS = `localhost:${port},shop.example.com`;
+    const TASK_HANDLERS = join(folder, 'handlers.ts');
+    const services = await startServices({ env: { CALLBACK_HOSTS, CALLBACK_SECRET: `${NEW},${OLD}`, TASK_HANDLERS } });
+    for (const CALLBACK_SECRET of [OLD, `${newSecret()},${NEW}`, newSecret()]) {
+      const env = { ...process.env, CALLBACK_SECRET };
       const listening = watch(spawn(process.execPath, [join(folder, 'receiver.mjs')], { env }));
-      const url = `http://localhost:${port}`;
-      // The receiver refuses a body without a signature.
-      let forged: number | undefined;
-      await until(() => {
-        void fetch(url, { method: 'POST', body: '{}' }).then(
-          ({ status }) => {
-            forged = status;
-          },
-          () => {},
-        );
-        return forged !== undefined;
-      });
-      expect(forged).to.equal(401);
-      const { id } = JSON.parse(await outputOf(adapt(submit, services).replaceAll(host, `localhost:${port}`)));
+      const withoutSignature = await eventually(
+        () => fetch(`http://localhost:${port}`, { method: 'POST', body: '{}' }).catch(() => undefined),
+        (answer) => answer !== undefined,
+      );
+      expect(withoutSignature?.status).to.equal(401);
+      const { id } = JSON.parse(await outputOf(adapt(submit, services).replaceAll(url, `localhost:${port}`)));
       await untilTask(services.tasks, id);
-      const isKnown = secrets.includes(OLD) || secrets.includes(NEW);
+      const isKnown = CALLBACK_SECRET.includes(OLD) || CALLBACK_SECRET.includes(NEW);
       if (isKnown) await until(() => listening.output() === `task ${id}: completed\n`);
       else {
-        const line = await services.logged(
+        const refused = await services.logged(
           ({ msg, reason }) => msg === 'task failed' && /answered 401/.test(`${reason}`),
         );
-        expect(line.attempt).to.equal(1);
-        expect(listening.output()).to.equal('');
+        expect([refused.attempt, listening.output()]).to.deep.equal([1, '']);
       }
-      listening.child.kill('SIGKILL');
-      await listening.exited;
+      await listening.end('SIGKILL');
     }
   });
 
   it('has for users of BullMQ an action that replaces their processor, and a program that submits a task once', async () => {
-    const cwd = await temporaryFolder();
-    await writeFile(join(cwd, 'handlers.ts'), examples('www/guide/coming-from.md', 'From BullMQ', 'ts')[0] ?? '');
-    await mkdir(join(cwd, 'node_modules'));
-    await symlink(projectFolder, join(cwd, 'node_modules/ticker-and-tasks'));
-    await symlink(join(projectFolder, 'dist'), join(cwd, 'dist'));
+    const [module = ''] = examples('www/guide/coming-from.md', 'From BullMQ', 'ts');
+    const cwd = await projectOf(module);
     const services = await startServices({ cwd, env: { TASK_HANDLERS: './handlers.ts' } });
-    const submit = examples('www/guide/coming-from.md', 'From BullMQ', 'js').find((example) =>
-      example.includes('fetch('),
-    );
+    const programs = examples('www/guide/coming-from.md', 'From BullMQ', 'js');
+    const submit = programs.find((program) => program.includes('fetch('));
     await writeFile(join(cwd, 'submit.mjs'), adapt(submit, services));
 
     const outputs: string[] = [];
@@ -108,19 +125,20 @@ describe('the guide', () => {
 
   it('has a program that embeds both services, answers with a result and a price, and has no other listener', async () => {
     const port = await freePort();
-    const program = await startExample(port);
+    const [example = ''] = examples('www/guide/embedding.md', 'Without HTTP', 'js');
+    const cwd = await projectWith({ 'program.mjs': example.replace('3000', `${port}`) });
+    const program = watch(spawn(process.execPath, ['program.mjs'], { cwd }));
     const ask = () => request(`http://127.0.0.1:${port}/hello`).catch(() => undefined);
     const answer = await eventually(ask, (found) => found?.body.prices?.length === 1);
     expect(answer?.body).to.deep.include({ output: 'HELLO' });
     expect(answer?.body.prices[0].symbol).to.equal('BTC-USD');
-    program.child.kill('SIGTERM');
-    expect(await program.exited, program.errors()).to.deep.equal({ code: 0, signal: null });
+    expect(await program.end(), program.errors()).to.deep.equal({ code: 0, signal: null });
   });
 
   it('has requests that add, run and delete a schedule, and a module with one', async () => {
-    const path = join(await temporaryFolder(), 'handlers.ts');
-    await writeFile(path, examples('www/guide/scheduling.md', 'Every night', 'ts')[0] ?? '');
-    const services = await startServices({ env: { TASK_HANDLERS: path } });
+    const [module = ''] = examples('www/guide/scheduling.md', 'Every night', 'ts');
+    const folder = await projectWith({ 'handlers.ts': module });
+    const services = await startServices({ env: { TASK_HANDLERS: join(folder, 'handlers.ts') } });
     const [add = '', others = ''] = examples('www/guide/scheduling.md', 'Every night').map((example) =>
       adapt(example, services),
     );
@@ -130,5 +148,32 @@ describe('the guide', () => {
     expect(await names()).to.include.members(['nightly', 'report']);
     expect(await outputOf(others)).to.include('"status":"queued"');
     expect(await names()).to.not.include('nightly');
+  });
+});
+
+describeWith(lackingProgram('psql') ?? lackingPostgres(), 'the two nodes of the guide', () => {
+  it('start, each list the tasks of the other, and stop', async () => {
+    const postgres = await startPostgres();
+    afterTest(() => postgres.remove());
+    const { host, port: PGPORT } = new URL(postgres.url);
+    const ports: Record<string, string> = {};
+    for (const port of ['8080', '8081', '8082', '8083', '9464', '9465']) ports[port] = String(await freePort());
+    const script = examples('www/guide/several-nodes.md', 'Two nodes on one machine')
+      .join('')
+      .replace('npm run setup && npm run build\n', '')
+      .replaceAll(' dist/main', ` ${projectFolder}dist/main`)
+      .replace('127.0.0.1:5432', host)
+      .replaceAll(/\b(808[0-3]|946[45])\b/g, (port) => ports[port] ?? port);
+    const { 8080: TASKS_PORT, 8081: TICKER_PORT, 9464: ADMIN_PORT } = ports;
+    const own = { PGHOST: '127.0.0.1', PGPORT, PGUSER: 'spec', TICKER_PORT, TASKS_PORT, ADMIN_PORT };
+    const options = { cwd: await temporaryFolder(), env: { ...process.env, ...own }, detached: true };
+    const child = spawn('bash', ['-c', `set -e\nexec 2>&1\ntrap 'tail node*.log' ERR\n${script}`], options);
+    const { exited, output } = watch(child);
+    // The process group, which is empty if everything that the script started has ended.
+    afterTest(() => spawnSync('kill', ['-KILL', '--', `-${child.pid}`]));
+    expect(await exited, output()).to.include({ code: 0 });
+    expect(output().match(/"status":"ready"/g), output()).to.have.length(2);
+    const [, id] = /"id":"([0-9a-f-]{36})".*"status":"completed"/.exec(output()) ?? [];
+    expect(output()).to.match(new RegExp(`"tasks":\\[\\{"id":"${id}".*"status":"completed"`));
   });
 });

@@ -1,9 +1,9 @@
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
-import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
 import { run } from '../../support/command.ts';
-import { examples } from '../../support/examples.ts';
+import { examples, projectWith } from '../../support/examples.ts';
 import { projectFolder } from '../../support/program.ts';
 
 const guide = readdirSync(join(projectFolder, 'www/guide')).filter((name) => name.endsWith('.md'));
@@ -16,32 +16,24 @@ const IMPORTED: Readonly<Record<string, [page: string, heading: string]>> = {
 
 /** Writes each TypeScript sample of README and guide into a folder of its own, in a project with the package. */
 async function writeSamples(): Promise<string> {
-  const folder = await temporaryFolder();
-  const write = (path: string, text: string) => {
-    mkdirSync(dirname(join(folder, path)), { recursive: true });
-    writeFileSync(join(folder, path), text);
-  };
-  const compilerOptions = { noEmit: true, declaration: false, rootDir: folder, types: ['node', 'mocha'] };
-  write('package.json', '{"type": "module"}');
-  write(
-    'tsconfig.json',
-    JSON.stringify({ extends: join(projectFolder, 'tsconfig.json'), compilerOptions, include: ['.'] }),
-  );
   // Without the imports rules of the project's folders, and outside of its repository.
   const { linter, formatter, javascript } = JSON.parse(readFileSync(join(projectFolder, 'biome.json'), 'utf8'));
-  write('biome.json', JSON.stringify({ linter, formatter, javascript }));
-  mkdirSync(join(folder, 'node_modules'));
-  symlinkSync(projectFolder, join(folder, 'node_modules/ticker-and-tasks'));
-  symlinkSync(join(projectFolder, 'node_modules/@types'), join(folder, 'node_modules/@types'));
+  const files: Record<string, string> = {
+    'package.json': '{"type": "module"}',
+    'biome.json': JSON.stringify({ linter, formatter, javascript }),
+  };
   for (const page of PAGES) {
     const blocks = readFileSync(join(projectFolder, page), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```$/gm);
     for (const [index, [, sample = '']] of [...blocks].entries()) {
-      const place = `${page}/${index + 1}`;
-      write(join(place, 'sample.ts'), sample);
+      files[`${page}/${index + 1}/sample.ts`] = sample;
       const imported = sample.includes("'./handlers.ts'") && IMPORTED[page];
-      if (imported) write(join(place, 'handlers.ts'), examples(...imported, 'ts')[0] ?? '');
+      if (imported) files[`${page}/${index + 1}/handlers.ts`] = examples(...imported, 'ts')[0] ?? '';
     }
   }
+  const folder = await projectWith(files);
+  const compilerOptions = { noEmit: true, declaration: false, rootDir: folder, types: ['node', 'mocha'] };
+  const config = { extends: join(projectFolder, 'tsconfig.json'), compilerOptions, include: ['.'] };
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
   return folder;
 }
 

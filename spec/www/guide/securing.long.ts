@@ -1,3 +1,3 @@
-import { describeBehind, startCaddy } from './behind-proxy.ts';
+import { configureCaddy, describeBehind } from './behind-proxy.ts';
 
-describeBehind('caddy', startCaddy);
+describeBehind('caddy', 'Caddy', configureCaddy);

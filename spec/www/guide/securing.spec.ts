@@ -2,9 +2,9 @@ import { expect } from 'chai';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste } from '../../support/examples.ts';
 import { request, startServices, watch } from '../../support/program.ts';
-import { describeBehind, startNginx } from './behind-proxy.ts';
+import { configureNginx, describeBehind } from './behind-proxy.ts';
 
-describeBehind('nginx', startNginx);
+describeBehind('nginx', 'nginx', configureNginx);
 
 describe('the guide to securing', () => {
   it('queues a task with a token where TASKS_REQUIRE_TOKEN is set', async () => {

@@ -2,6 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { QueueStatus } from '../../../www/client/queue-api.ts';
 import type { TaskEvent } from '../../../www/client/task-state.ts';
+import type { State } from '../../../www/tasks/board-task.ts';
 import { Model } from '../../../www/tasks/model.ts';
 import { client } from '../../../www/tasks/service.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -11,21 +12,11 @@ const running = { id: 'a', action: 'resize', status: 'running', payload: '{}', p
 const ALL = { q: '', action: '', cause: '', last: '' } as const;
 const queued = { ...running, id: 'b', status: 'queued' };
 
-/** Defines the document of a visible page until the end of the test. Returns a function that hides or shows the page. */
-function imitatePage(): (isVisible: boolean) => void {
-  let visibilityState = 'visible';
-  const document = Object.defineProperty(new EventTarget(), 'visibilityState', { get: () => visibilityState });
-  Object.assign(globalThis, { document });
-  afterTest(() => Reflect.deleteProperty(globalThis, 'document'));
-  return (isVisible) => {
-    visibilityState = isVisible ? 'visible' : 'hidden';
-    document.dispatchEvent(new Event('visibilitychange'));
-  };
-}
-
 /** Starts a model on a page whose clock and listings the spec controls. */
 function startModel() {
-  const setVisible = imitatePage();
+  const document = Object.assign(new EventTarget(), { visibilityState: 'visible' });
+  Object.assign(globalThis, { document });
+  afterTest(() => Reflect.deleteProperty(globalThis, 'document'));
   let now = 0;
   mock.timers.enable({ apis: ['setTimeout'] });
   mock.method(performance, 'now', () => now);
@@ -36,23 +27,32 @@ function startModel() {
     return new Promise((resolve) => requests.push((tasks, next_cursor) => resolve({ tasks, next_cursor })));
   });
   const model = new Model();
+  /** Answers the next listing, or that at an index, and waits until the model has rendered it. */
+  const answer = async (tasks: object[], next: string | null = null, index = 0) => {
+    const rendered = model.version.value;
+    requests.splice(index, 1)[0]?.(tasks, next);
+    await until(() => {
+      now += 1;
+      mock.timers.tick(1);
+      return model.version.value > rendered;
+    });
+  };
   return {
-    setVisible,
-    model,
-    requested: () => requested,
+    ...{ model, answer },
+    show(visibilityState: 'visible' | 'hidden') {
+      document.visibilityState = visibilityState;
+      document.dispatchEvent(new Event('visibilitychange'));
+    },
+    /** Opens a list, and answers its first listing. */
+    open(state: State, tasks: object[] = [], next?: string) {
+      model.open(state, ALL);
+      return answer(tasks, next);
+    },
+    /** Moves the clock. Returns the number of listings that were requested so far. */
     pass(milliseconds: number) {
       now += milliseconds;
       mock.timers.tick(milliseconds);
-    },
-    /** Answers the next listing, or that at an index, and waits until the model has rendered it. */
-    async answer(tasks: object[], next: string | null = null, index = 0) {
-      const rendered = model.version.value;
-      requests.splice(index, 1)[0]?.(tasks, next);
-      await until(() => {
-        now += 1;
-        mock.timers.tick(1);
-        return model.version.value > rendered;
-      });
+      return requested;
     },
   };
 }
@@ -62,24 +62,20 @@ const ids = (model: Model, state: 'running' | 'queued' | 'limited') => model.tas
 
 describe('the model of the task board', () => {
   it('does not list a completed task as running because of an older listing, and lists again', async () => {
-    const { model, answer, pass, requested } = startModel();
+    const { model, open, answer, pass } = startModel();
     model.apply([event('started', 'a'), event('completed', 'a')]);
     pass(1_000);
-    model.open('running', ALL);
-    await answer([running]);
+    await open('running', [running]);
     expect(ids(model, 'running')).to.deep.equal([]);
     expect(model.get('a')?.state).to.equal('completed');
-    pass(1_000);
-    expect(requested()).to.equal(2);
+    expect(pass(1_000)).to.equal(2);
     await answer([]);
-    pass(60_000);
-    expect(requested()).to.equal(2);
+    expect(pass(60_000)).to.equal(2);
   });
 
   it('lists again until a response is newer than the last event', async () => {
-    const { model, answer, pass, requested } = startModel();
-    model.open('queued', ALL);
-    await answer([]);
+    const { model, open, answer, pass } = startModel();
+    await open('queued');
     model.apply([event('accepted', 'b')]);
     pass(1_000);
     await answer([]);
@@ -87,11 +83,9 @@ describe('the model of the task board', () => {
     pass(1_000);
     await answer([queued]);
     expect(ids(model, 'queued')).to.deep.equal(['b']);
-    pass(60_000);
-    expect(requested()).to.equal(3);
+    expect(pass(60_000)).to.equal(3);
     model.apply([event('progress', 'b')]);
-    pass(60_000);
-    expect(requested(), 'after progress').to.equal(3);
+    expect(pass(60_000), 'after progress').to.equal(3);
   });
 
   it('keeps the answer to the later of two requests, if that to the earlier one comes after it', async () => {
@@ -106,64 +100,55 @@ describe('the model of the task board', () => {
   });
 
   it('reports an answer that is no page, and requests the list again', async () => {
-    const { model, answer, pass, requested } = startModel();
+    const { model, answer, pass } = startModel();
     model.open('queued', ALL);
     await answer(undefined as never);
     expect(model.problem.value).to.be.an('error');
     model.setQueue({ accepted: 1, limits: {} } as QueueStatus);
-    pass(1_000);
-    expect(requested()).to.equal(2);
+    expect(pass(1_000)).to.equal(2);
     await answer([queued]);
     expect([ids(model, 'queued'), model.problem.value]).to.deep.equal([['b'], undefined]);
   });
 
   it('appends older pages, and keeps them if the newest page still adjoins', async () => {
-    const { model, answer, pass } = startModel();
+    const { model, open, answer, pass } = startModel();
     const page = (newest: number, length = 100) =>
       Array.from({ length }, (_, index) => ({ ...running, id: `t${newest - index}`, created_at: 1, processed_at: 1 }));
     const listed = () => model.list('completed')?.ids;
-    model.open('completed', ALL);
-    await answer(page(500), 'b');
+    const next = () => model.list('completed')?.next;
+    await open('completed', page(500), 'b');
     const older = model.loadMore(model.list('completed') as never);
     await answer(page(400, 50));
     await older;
-    expect(listed()).to.have.length(150);
-    expect(model.list('completed')?.next).to.equal(null);
+    expect([listed()?.length, next()]).to.deep.equal([150, null]);
     model.apply([event('completed', 't501')]);
     pass(1_000);
     await answer(page(501), 'b');
     expect([listed()?.[0], listed()?.length]).to.deep.equal(['t501', 151]);
     model.reload();
     pass(1_000);
-    expect(model.list('completed')?.next).to.equal(null);
+    expect(next()).to.equal(null);
     await answer(page(900), 'c');
-    expect(listed()).to.have.length(100);
-    expect(model.list('completed')?.next).to.equal('c');
+    expect([listed()?.length, next()]).to.deep.equal([100, 'c']);
   });
 
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
-    const { model, answer, setVisible, pass, requested } = startModel();
-    model.open('running', ALL);
-    await answer([]);
+    const { model, open, answer, show, pass } = startModel();
+    await open('running');
     model.reload();
-    pass(1_000);
-    expect(requested()).to.equal(2);
+    expect(pass(1_000)).to.equal(2);
     model.reload();
     await answer([]);
-    pass(1_000);
-    expect(requested()).to.equal(3);
+    expect(pass(1_000)).to.equal(3);
     await answer([]);
 
-    setVisible(false);
+    show('hidden');
     model.reload();
-    pass(60_000);
-    expect(requested()).to.equal(3);
-    setVisible(true);
-    pass(1_000);
-    expect(requested()).to.equal(4);
+    expect(pass(60_000)).to.equal(3);
+    show('visible');
+    expect(pass(1_000)).to.equal(4);
     await answer([running]);
     expect(ids(model, 'running')).to.deep.equal(['a']);
-    pass(60_000);
-    expect(requested()).to.equal(4);
+    expect(pass(60_000)).to.equal(4);
   });
 });

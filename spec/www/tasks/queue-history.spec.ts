@@ -9,7 +9,11 @@ function part(newest: number, ...values: number[]): HistoryPart {
   return { end: newest, seconds: values.length, ...columns, refused: column(), starts: [newest - 5] };
 }
 
-const newHistory = () => new QueueHistory(1, 900);
+function historyOf(...parts: HistoryPart[]): QueueHistory {
+  const history = new QueueHistory(1, 900);
+  for (const each of parts) history.add(each);
+  return history;
+}
 
 /** Returns the periods of the last 15 minutes that have numbers. */
 function known(history: QueueHistory, length: number) {
@@ -21,8 +25,7 @@ function known(history: QueueHistory, length: number) {
 
 describe('the queue history of the board', () => {
   it('has the mean rate and the greatest depth of each period', () => {
-    const history = newHistory();
-    history.add(part(1_009, 1, 2, 3, 4, 5, 6));
+    const history = historyOf(part(1_009, 1, 2, 3, 4, 5, 6));
     expect(known(history, 5)).to.deep.equal([
       { time: 1_005, completed: 1, depth: 1 },
       { time: 1_010, completed: 4, depth: 6 },
@@ -33,9 +36,7 @@ describe('the queue history of the board', () => {
   });
 
   it('adds newer seconds to a period, and drops seconds older than 15 minutes', () => {
-    const history = newHistory();
-    history.add(part(1_999, ...Array(900).fill(1)));
-    history.add(part(2_001, 9, 9));
+    const history = historyOf(part(1_999, ...Array(900).fill(1)), part(2_001, 9, 9));
     const periods = known(history, 5);
     expect(periods).to.have.length(900 / 5);
     expect(periods[0]).to.deep.equal({ time: 1_110, completed: 1, depth: 1 });
@@ -57,25 +58,26 @@ describe('the queue history of the board', () => {
   });
 
   it('has the newest rate, and the newest depth', () => {
-    const history = newHistory();
-    expect(history.newest('completed', 5)).to.equal(null);
-    history.add(part(1_009, 9, 1, 2, 3, 4, 5));
-    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([3, 5]);
-    history.add(part(1_010, 9));
-    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([4.6, 9]);
-    history.add(part(1_019));
-    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([null, null]);
+    const history = historyOf();
+    const newest = () => [history.newest('completed', 5), history.newest('depth', 1)];
+    expect(newest()).to.deep.equal([null, null]);
+    for (const [added, expected] of [
+      [part(1_009, 9, 1, 2, 3, 4, 5), [3, 5]],
+      [part(1_010, 9), [4.6, 9]],
+      [part(1_019), [null, null]],
+    ] as const) {
+      history.add(added);
+      expect(newest()).to.deep.equal(expected);
+    }
   });
 
   it('is replaced by a part that does not continue it', () => {
-    const history = newHistory();
-    history.add(part(999, 1, 1, 1, 1, 1));
-    history.add(part(1_014, 3, 3, 3, 3, 3));
+    const history = historyOf(part(999, 1, 1, 1, 1, 1), part(1_014, 3, 3, 3, 3, 3));
     expect(known(history, 5)).to.deep.equal([{ time: 1_015, completed: 3, depth: 3 }]);
   });
 
   it('asks for what is missing, and for all if the clock of the service was set back', async () => {
-    const history = newHistory();
+    const history = historyOf();
     const asked: (number | undefined)[] = [];
     const answers = [part(4_999, 1, 1, 1, 1, 1), part(5_000, 1), part(3_999), part(3_999, 2, 2, 2, 2, 2)];
     const read = async ({ since }: { since?: number }) => {
@@ -88,7 +90,7 @@ describe('the queue history of the board', () => {
   });
 
   it('tells since when a value fits, also in the minutes before, with interruptions of up to a minute', () => {
-    const seconds = newHistory();
+    const seconds = historyOf();
     const minutes = new QueueHistory(60, 1_440);
     const since = () => beginningOf({ seconds, minutes }, 'failed', (count) => count > 0);
     expect(since()).to.equal(undefined);
@@ -99,8 +101,7 @@ describe('the queue history of the board', () => {
     minutes.add({ ...part(6_900, 0, 5, 5, ...Array(15).fill(5)), minutes: 18 });
     expect(since()).to.equal(5_940_000);
     // The first known second of a value is its beginning, and not that of its minute.
-    const fresh = newHistory();
-    fresh.add(part(6_030, 1, 1, 1));
+    const fresh = historyOf(part(6_030, 1, 1, 1));
     minutes.add({ ...part(6_000, 3), minutes: 1 });
     expect(beginningOf({ seconds: fresh, minutes }, 'failed', (count) => count > 0)).to.equal(6_028_000);
     seconds.add(part(7_060, ...Array(61).fill(0)));

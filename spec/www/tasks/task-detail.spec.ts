@@ -2,16 +2,14 @@ import { expect } from 'chai';
 import type { TaskEvent } from '../../../www/client/task-state.ts';
 import { afterEvent, afterListing, type BoardTask } from '../../../www/tasks/board-task.ts';
 import { factsOf, limitText, type TaskDetail, timelineOf } from '../../../www/tasks/task-detail.ts';
-import {
-  dataText,
-  formatChange,
-  formatClock,
-  formatRate,
-  formatSize,
-  formatSpan,
-  formatTasks,
-  outputText,
-} from '../../../www/tasks/texts.ts';
+import * as texts from '../../../www/tasks/texts.ts';
+
+const { dataText, formatClock, outputText } = texts;
+
+const listed: BoardTask = { id: 'a', action: 'resize', state: 'queued', payload: '{}', accepted_at_ms: 5_000 };
+
+/** An attempt that completed its task. */
+const success = { started_at_ms: 19, ended_at_ms: 20, reason: null };
 
 const steps = (detail: Readonly<Partial<TaskDetail>>) =>
   timelineOf({ id: 'a', status: 'queued', ...detail }, undefined).map(({ title, reason }) =>
@@ -24,6 +22,7 @@ describe('the timeline of a task', () => {
     const history = [first, { started_at_ms: null, ended_at_ms: 20, reason: 'second' }];
     const failures = ['Attempt 1 failed: first', 'Attempt 2 failed: second'];
     const last = { attempts: 3, history: [first], reason: 'first' };
+    const completed = { status: 'completed', processed_at: 0, history: [first, success] };
     for (const [detail, expected] of [
       [{ status: 'running', attempt: 3, history }, [...failures, 'Attempt 3 started']],
       [{ status: 'retrying', attempts: 2, history, reason: 'second' }, [...failures, 'Next attempt']],
@@ -32,51 +31,34 @@ describe('the timeline of a task', () => {
         ['2 earlier attempts', 'Attempt 3 failed: first', 'Failed, no attempts left'],
       ],
       [{ status: 'failed', permanent: true, reason: 'broken' }, ['Failed permanently: broken']],
+      [{ ...completed, attempts: 2 }, ['Attempt 1 failed: first', 'Completed by attempt 2']],
+      [{ ...completed, attempts: 5 }, ['3 earlier attempts', 'Attempt 4 failed: first', 'Completed by attempt 5']],
     ] as const)
       expect(steps(detail)).to.deep.equal(['Accepted', ...expected]);
   });
 
-  it('shows the failed attempts of a completed task, and the exact time of its end', () => {
-    const history = [
-      { started_at_ms: 9, ended_at_ms: 10, reason: 'first' },
-      { started_at_ms: 19, ended_at_ms: 20, reason: null },
-    ];
-    const detail = { id: 'a', status: 'completed', attempts: 2, processed_at: 0, history };
-    expect(steps(detail)).to.deep.equal(['Accepted', 'Attempt 1 failed: first', 'Completed by attempt 2']);
-    expect(timelineOf(detail, undefined).at(-1)).to.include({ atMs: 20, isExact: true, run: history[1] });
-    expect(steps({ ...detail, attempts: 5 })[1]).to.equal('3 earlier attempts');
-  });
-
   it('names the limit that a task waits for', () => {
-    const limited = (limit?: TaskDetail['limit']) => steps({ status: 'limited', ...(limit && { limit }) })[1];
+    const limited = (limit: object) => steps({ status: 'limited', ...limit })[1];
+    expect(limited({})).to.equal('Waiting for a limit');
     const limit = { action: 'sum', key: 'acme', concurrency: 5, running: 5 };
-    expect(limited(limit)).to.equal('Waiting for the limit of acme: 5 of 5 running');
-    expect(limited()).to.equal('Waiting for a limit');
-    expect(limitText({ action: 'sum', concurrency: 5000, running: 5000 })).to.equal('sum: 5,000 of 5,000 running');
-    expect(limitText({ action: 'sum', concurrency: 2, running: 1 })).to.equal('sum: 1 of 2 running, the rest reserved');
-    expect(limitText({ action: 'sum', running: 1, next_start_at_ms: 5000 })).to.match(/^sum: next start .*:05$/);
-    expect(limitText({ action: 'W'.repeat(33), running: 1 })).to.equal(`${'W'.repeat(32)}…`);
+    expect(limited({ limit })).to.equal('Waiting for the limit of acme: 5 of 5 running');
+    for (const [limit, text] of [
+      [{ action: 'sum', concurrency: 5000, running: 5000 }, /^sum: 5,000 of 5,000 running$/],
+      [{ action: 'sum', concurrency: 2, running: 1 }, /^sum: 1 of 2 running, the rest reserved$/],
+      [{ action: 'sum', running: 1, next_start_at_ms: 5000 }, /^sum: next start .*:05$/],
+      [{ action: 'W'.repeat(33), running: 1 }, /^W{32}…$/],
+    ] as const)
+      expect(limitText(limit)).to.match(text);
   });
 
-  it('takes exact times from events, and full seconds from a listing', () => {
-    const detail = { id: 'a', status: 'completed', created_at: 100, processed_at: 103 };
-    const exact = {
-      id: 'a',
-      action: 'sum',
-      state: 'completed' as const,
-      accepted_at_ms: 100_250,
-      ended_at_ms: 103_500,
-    };
-    const times = (known: typeof exact | undefined) =>
-      timelineOf(detail, known).map(({ atMs, isExact }) => [atMs, isExact]);
-    expect(times(exact)).to.deep.equal([
-      [100_250, true],
-      [103_500, true],
-    ]);
-    expect(times(undefined)).to.deep.equal([
-      [100_000, false],
-      [103_000, false],
-    ]);
+  it('takes exact times from events or the history, and full seconds from a listing', () => {
+    const detail = { id: 'a', status: 'completed', attempts: 1, created_at: 100, processed_at: 103 };
+    const known = { ...listed, accepted_at_ms: 100_250, ended_at_ms: 103_500 };
+    const ran = timelineOf({ ...detail, history: [success] }, undefined);
+    expect(ran.at(-1)).to.include({ atMs: 20, isExact: true, run: success });
+    const times = (task?: BoardTask) => timelineOf(detail, task).map((step) => `${step.atMs} ${step.isExact}`);
+    expect(times(known)).to.deep.equal(['100250 true', '103500 true']);
+    expect(times()).to.deep.equal(['100000 false', '103000 false']);
   });
 });
 
@@ -95,9 +77,9 @@ describe('the facts of a task', () => {
   });
 
   it('tell how long and how often the task ran, however long it waited', () => {
-    const texts = (fields: object) => factsOf({ ...task, ...fields }, undefined).map(({ text }) => text);
-    expect(texts({ waited_ms: 546_000, ran_ms: 70, attempts: 1 })).to.deep.equal(['waited 9 min, ran 70 ms']);
-    expect(texts({ waited_ms: null, ran_ms: 70, attempts: 2 })).to.deep.equal(['ran 70 ms in 2 attempts']);
+    const shown = (fields: object) => factsOf({ ...task, ...fields }, undefined).map(({ text }) => text);
+    expect(shown({ waited_ms: 546_000, ran_ms: 70, attempts: 1 })).to.deep.equal(['waited 9 min, ran 70 ms']);
+    expect(shown({ waited_ms: null, ran_ms: 70, attempts: 2 })).to.deep.equal(['ran 70 ms in 2 attempts']);
   });
 
   it('name the task and the last answer of a callback', () => {
@@ -112,8 +94,6 @@ describe('the facts of a task', () => {
     expect(factsOf(task, { action: 'callback', data: { url: 5 } })).to.deep.equal([]);
   });
 });
-
-const listed: BoardTask = { id: 'a', action: 'resize', state: 'queued', payload: '{}', accepted_at_ms: 5_000 };
 
 describe('a task on the board', () => {
   it('keeps its action after an event without one, and has a placeholder until it is listed', () => {
@@ -155,13 +135,13 @@ const payload = (action: string, data: object) => JSON.stringify({ id: 'x', acti
 
 describe('amounts on the task board', () => {
   it('have the precision that their size needs', () => {
-    const spans = [0.42, 45, 545, 999.6, 3_420, 75_000, 720_000, 18_720_000, 604_800_000].map(formatSpan);
+    const spans = [0.42, 45, 545, 999.6, 3_420, 75_000, 720_000, 18_720_000, 604_800_000].map(texts.formatSpan);
     expect(spans).to.deep.equal(['0.4 ms', '45 ms', '545 ms', '1.0 s', '3.4 s', '75 s', '12 min', '5.2 h', '7 d']);
-    const rates = [0, 0.02, 0.44, 12.46, 1_234].map(formatRate);
+    const rates = [0, 0.02, 0.44, 12.46, 1_234].map(texts.formatRate);
     expect(rates).to.deep.equal(['0', 'under 0.1', '0.4', '12', '1,234']);
-    expect([40, -3.21, 0.01].map(formatChange)).to.deep.equal(['+40/s', '−3.2/s', '±0/s']);
-    expect([812, 1_500, 2_000_000].map(formatSize)).to.deep.equal(['812 bytes', '1.5 kB', '2 MB']);
-    expect([1, 1_234].map(formatTasks)).to.deep.equal(['1 task', '1,234 tasks']);
+    expect([40, -3.21, 0.01].map(texts.formatChange)).to.deep.equal(['+40/s', '−3.2/s', '±0/s']);
+    expect([812, 1_500, 2_000_000].map(texts.formatSize)).to.deep.equal(['812 bytes', '1.5 kB', '2 MB']);
+    expect([1, 1_234].map(texts.formatTasks)).to.deep.equal(['1 task', '1,234 tasks']);
   });
 
   it('have milliseconds if they are known, and a date unless it is today', () => {
@@ -174,33 +154,32 @@ describe('amounts on the task board', () => {
 });
 
 describe('the summary of a task', () => {
-  it('has the data of a whole payload', () => {
-    expect(dataText(payload('sum', { numbers: [1, 2] }))).to.equal('{"numbers":[1,2]}');
-    expect(dataText(payload('say "data":', { data: {} }))).to.equal('{"data":{}}');
+  it('has the data of a payload, or their start if the payload was cut off after it', () => {
+    for (const [text, expected] of [
+      [payload('sum', { numbers: [1, 2] }), '{"numbers":[1,2]}'],
+      [payload('say "data":', { data: {} }), '{"data":{}}'],
+      [payload('sum', { text: 'abcdef' }).slice(0, 44), '{"text":"abc…'],
+      [payload('a'.repeat(300), {}).slice(0, 256), ''],
+      ['', ''],
+    ] as const)
+      expect(dataText(text)).to.equal(expected);
   });
 
-  it('has the start of the data of a payload that was cut off, and nothing if it was cut before', () => {
-    expect(dataText(payload('sum', { text: 'abcdef' }).slice(0, 44))).to.equal('{"text":"abc…');
-    expect(dataText(payload('a'.repeat(300), {}).slice(0, 256))).to.equal('');
-    expect(dataText('')).to.equal('');
-  });
-
-  it('has the output of a whole result', () => {
-    expect(outputText('{"output":"HELLO"}')).to.equal('HELLO');
-    expect(outputText('{"output":{"a":[1]}}')).to.equal('{"a":[1]}');
-    expect(outputText('{"output":6.5}')).to.equal('6.5');
-    expect(outputText(null)).to.equal('');
+  it('has the output of a result, with bidirectional controls as escapes', () => {
+    for (const [text, expected] of [
+      ['{"output":"HELLO"}', 'HELLO'],
+      ['{"output":{"a":[1]}}', '{"a":[1]}'],
+      ['{"output":6.5}', '6.5'],
+      [null, ''],
+      ['{"output":"file \u202egpj.exe"}', 'file \\u202egpj.exe'],
+    ] as const)
+      expect(outputText(text)).to.equal(expected);
   });
 
   it('has the start of an output that was cut off, even within an escape', () => {
     const whole = JSON.stringify({ output: 'a\nü\u2028\u0001b' });
-    for (let end = 11; end < whole.length - 1; end++) {
+    for (let end = 11; end < whole.length - 1; end++)
       expect(outputText(whole.slice(0, end)), whole.slice(0, end)).to.match(/^(?!.*\\u0).*…$/s);
-    }
     expect(outputText('{"output":[1,2,')).to.equal('[1,2,…');
-  });
-
-  it('shows bidirectional controls as escapes', () => {
-    expect(outputText('{"output":"file \u202egpj.exe"}')).to.equal('file \\u202egpj.exe');
   });
 });

@@ -36,11 +36,10 @@ describe('the diagnostics of the connection', () => {
 
   it('count the ticks that were missed, also if some of them are of an unknown number', () => {
     const diagnostics = new Diagnostics();
-    const missed = () => diagnostics.readings(0, INTERVAL_MS);
     for (const each of [0, 2, 0, 3]) diagnostics.tickReceived(each, 0, INTERVAL_MS);
-    expect(missed()).to.include({ missedTicks: 5, hasMissedMore: false });
+    expect(diagnostics.readings(0, INTERVAL_MS)).to.include({ missedTicks: 5, hasMissedMore: false });
     for (const each of [Number.POSITIVE_INFINITY, 1]) diagnostics.tickReceived(each, 0, INTERVAL_MS);
-    expect(missed()).to.include({ missedTicks: 6, hasMissedMore: true });
+    expect(diagnostics.readings(0, INTERVAL_MS)).to.include({ missedTicks: 6, hasMissedMore: true });
   });
 
   it('have frames that are cut off if they are very long, with their full size', () => {
@@ -52,15 +51,16 @@ describe('the diagnostics of the connection', () => {
 
   it('say why a connection was closed in the words of the service, and in their own for codes without a reason', () => {
     const diagnostics = new Diagnostics();
-    for (const { code, reason } of Object.values(closeCodes) as CloseCode[]) {
-      diagnostics.closed(new ClosedError(code, reason), 5);
-      const text = `${code}: ${reason || CLOSE_WORDS[code]}`;
-      expect(diagnostics.readings(0, INTERVAL_MS).lastClose).to.deep.equal({ text, at: 5 });
-      expect(text).to.not.include('undefined');
-    }
-    diagnostics.closed(new ClosedError(1001, ''), 5);
-    expect(diagnostics.readings(0, INTERVAL_MS).lastClose?.text).to.equal('1001: server is shutting down');
-    diagnostics.closed(new Error('refused'), 5);
-    expect(diagnostics.readings(0, INTERVAL_MS).lastClose?.text).to.equal('1006: connection lost or refused');
+    const words = (error: Error) => {
+      diagnostics.closed(error, 5);
+      expect(diagnostics.readings(0, INTERVAL_MS).lastClose?.at).to.equal(5);
+      return diagnostics.readings(0, INTERVAL_MS).lastClose?.text;
+    };
+    for (const { code, reason } of Object.values(closeCodes) as CloseCode[])
+      expect(words(new ClosedError(code, reason)))
+        .to.equal(`${code}: ${reason || CLOSE_WORDS[code]}`)
+        .and.not.include('undefined');
+    expect(words(new ClosedError(1001, ''))).to.equal('1001: server is shutting down');
+    expect(words(new Error('refused'))).to.equal('1006: connection lost or refused');
   });
 });
