@@ -29,7 +29,7 @@ describe('the dispatcher', () => {
       await turn();
       completed.push((await queue.counts()).completed);
     }
-    for (const [turn, count] of completed.entries()) expect(count - (completed[turn - 1] ?? 0)).to.be.at.most(2);
+    for (const [index, count] of completed.entries()) expect(count - (completed[index - 1] ?? 0)).to.be.at.most(2);
   });
 
   it('decides by the retry policy of the action, and counts outcomes by kind and the wait of each task once', async () => {
