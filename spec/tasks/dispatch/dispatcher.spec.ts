@@ -323,6 +323,17 @@ describe('the dispatcher gives callbacks to the sender', () => {
     expect(pool.ids).to.equal('12345');
   });
 
+  it('up to nine times', async () => {
+    const { sender, pool, publish, reach, clock } = await startDispatching();
+    await publish('a', URL);
+    (await pool.given(1)).end(returned);
+    for (let attempt = 1; attempt <= 9; attempt += 1) {
+      (await sender.given(attempt)).end(raised);
+      await reach(attempt < 9 ? { retrying: 1 } : { dead: 1 });
+      clock.advance(3_600_000);
+    }
+  });
+
   it('cancels them there, and releases them at a stop', async () => {
     const { sender, pool, queue, publish, reach, dispatcher, store } = await startDispatching();
     await publish('ab', URL);
