@@ -165,17 +165,17 @@ function startHistory(initial: Partial<LiveCounts> = {}, saved?: string, at = 0)
   const advance = (seconds: number, changed: Partial<LiveCounts> = {}) =>
     history.advance({ ...Object.assign(totals, changed) }, Math.round((START + seconds) * 1000));
   advance(at);
-  return { history, totals, advance };
+  return { history, advance };
 }
 
 describe('the history of the queue', () => {
   it('has a number of each kind of event for each complete second', () => {
     const { history, advance } = startHistory();
-    advance(1.001, { accepted: 3, retried: 1, waiting: 1, retrying: 1, inFlight: 1 });
-    advance(2, { completed: 1, failed: 1, dead: 1, cancelled: 1, waiting: 0, retrying: 0, inFlight: 0 });
-    advance(2.999, { accepted: 4, refused: 4 });
-    const retried = { retried: [1, 0], refused: [0, 0], depth: [3, 0] };
-    const ends = { accepted: [3, 0], completed: [0, 1], failed: [0, 1], ...retried };
+    advance(1.001, { accepted: 4, retried: 1, waiting: 1, limited: 1, retrying: 1, inFlight: 1 });
+    advance(2, { completed: 1, failed: 1, dead: 1, cancelled: 2, waiting: 0, limited: 0, retrying: 0, inFlight: 0 });
+    advance(2.999, { accepted: 5, refused: 4 });
+    const retried = { retried: [1, 0], refused: [0, 0], depth: [4, 0] };
+    const ends = { accepted: [4, 0], completed: [0, 1], failed: [0, 1], ...retried };
     expect(history.read()).to.deep.equal({ end: START + 1, seconds: 2, ...ends, starts: [START] });
     advance(3);
     expect(history.read().refused).to.deep.equal([0, 0, 4]);
@@ -195,6 +195,7 @@ describe('the history of the queue', () => {
     const depth = Array.from({ length: 900 }, (_, index) => 101 + index);
     const kept = { end: START + 999, seconds: 900, accepted: Array(900).fill(1), depth };
     expect(history.read()).to.deep.include(kept);
+    expect(history.lastMinute('accepted')).to.equal(60);
   });
 
   it('counts all events of a stall in its first second, and is idle for the time that a suspended machine skips', () => {

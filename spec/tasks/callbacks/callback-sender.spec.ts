@@ -181,7 +181,7 @@ const NOT_PUBLIC = [
   ...['64:ff9b:1::1', '100::1', '2001::1', '2001:db8::1', '2002:7f00:1::', '3fff::1', '5f00::1', 'fc00::1'],
   ...['fd12::1', 'fe80::1', 'fec0::1', 'ff02::1', 'fe80::1%eth0', 'no address'],
 ];
-const PUBLIC = ['1.1.1.1', '8.8.8.8', '100.63.255.255', '172.32.0.1', '223.255.255.255', '2606:4700::1111'];
+const PUBLIC = ['1.1.1.1', '8.8.8.8', '100.63.255.255', '172.32.0.1', '223.255.255.255', '2a00:1::1'];
 
 /** Resolves a name that has these addresses. Returns the error or what was found. */
 function resolve(addresses: string[], all: boolean): Promise<unknown> {

@@ -29,7 +29,7 @@ describe('the dispatcher', () => {
       await turn();
       completed.push((await queue.counts()).completed);
     }
-    for (const [turn, count] of completed.entries()) expect(count - (completed[turn - 1] ?? 0)).to.be.at.most(2);
+    for (const [index, count] of completed.entries()) expect(count - (completed[index - 1] ?? 0)).to.be.at.most(2);
   });
 
   it('decides by the retry policy of the action, and counts outcomes by kind and the wait of each task once', async () => {
@@ -321,6 +321,17 @@ describe('the dispatcher gives callbacks to the sender', () => {
     end(returned);
     expect((await sender.given(3)).delivery.callbackOf).to.equal('c');
     expect(pool.ids).to.equal('12345');
+  });
+
+  it('up to nine times', async () => {
+    const { sender, pool, publish, reach, clock } = await startDispatching();
+    await publish('a', URL);
+    (await pool.given(1)).end(returned);
+    for (let attempt = 1; attempt <= 9; attempt += 1) {
+      (await sender.given(attempt)).end(raised);
+      await reach(attempt < 9 ? { retrying: 1 } : { dead: 1 });
+      clock.advance(3_600_000);
+    }
   });
 
   it('cancels them there, and releases them at a stop', async () => {

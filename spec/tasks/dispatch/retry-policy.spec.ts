@@ -20,6 +20,8 @@ describe('the retry policy', () => {
     expect(kinds).to.deep.equal(['retry', 'retry', 'discard']);
     const crashes = [settle(1, 0, crashed), settle(2, 1, crashed), settle(4, 0, crashed), settle(5, 0, crashed)];
     expect(crashes.map(({ kind }) => kind)).to.deep.equal(['retry', 'discard', 'retry', 'discard']);
+    for (const each of crashes) expect(each).to.include({ reason: 'no', failure: 'crash' });
+    expect(crashes[0]).to.include({ runAt: 3000 });
     expect(settle(1, 1, raised).kind).to.equal('retry');
     expect(retriesOf({ action: 'callback', body: '', callbackOf: 'a' }, new Map())).to.include({ maxAttempts: 9 });
   });

@@ -22,6 +22,8 @@ describe('the price walk', () => {
       [42_000, 1 - 2 ** -53, 42_042],
       [95, 0.75, 95.05],
       [0.01, 0, 0.01],
+      // 35 * 0.01 is more than 0.35.
+      [0.35, 0.5, 0.35],
     ] as const)
       expect(nextPrice(before, () => draw)).to.equal(after);
     expect(priceWalk(small, () => 0).prices(0, [0.08123, 0.00002345])).to.deep.equal([0.08115, 0.00002343]);
