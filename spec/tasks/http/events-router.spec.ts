@@ -20,8 +20,8 @@ async function recordUntilFull({ events, sockets }: TasksServer, atLeast = 0, be
   const reason = 'x'.repeat(1000);
   let count = 0;
   await until(() => {
-    for (let n = 0; n < 500; n++) events.record({ event: 'failed', id: idOf(count++), at: 1, attempts: 1, reason });
     between();
+    for (let n = 0; n < 500; n++) events.record({ event: 'failed', id: idOf(count++), at: 1, attempts: 1, reason });
     return (socket?.writableLength ?? 0) > 0 && count >= atLeast;
   });
   expect(socket?.writableLength).to.be.below(3_000_000);
