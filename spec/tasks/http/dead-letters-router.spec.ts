@@ -122,6 +122,7 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
     expect((await server.queued()).map(({ id }) => id)).to.deep.equal([a, first, second]);
     expect(await listed(server)).to.deep.equal([b]);
     expect(await ask('POST /dead-letters/purge', { all: true })).to.deep.equal(changed(1));
+    expect(await listed(server)).to.deep.equal([]);
   });
 
   it('redrive at a pace, so that each task shows when it is due', async () => {
