@@ -81,6 +81,7 @@ describe('the OpenAPI document with a handlers module', () => {
       [new Map(), false, `\`uppercase\`, \`sum\`${others}`],
       [new Map([['free', {}]]), false, `\`uppercase\`, \`sum\`, \`free\`${others}`],
       [actions, false, `\`uppercase\`, \`sum\`, \`plant\`, \`free\`${others}`],
+      [new Map(), true, '`uppercase`, `sum`'],
       [actions, true, '`uppercase`, `sum`, `plant`, `free`'],
     ] as const) {
       const { Submission } = describeActions(openApi, { actions: manifest, rejectUnknown }).components.schemas;

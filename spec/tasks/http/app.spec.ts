@@ -284,7 +284,7 @@ describe('service B', () => {
     }
   });
 
-  it('shows a task as JSON to programs and scripts, and redirects a browser at no other address', async () => {
+  it('shows a task as JSON to programs and scripts, and redirects neither a write of a browser nor another address', async () => {
     const id = await server().submitTask();
     for (const [client, headers] of Object.entries<Record<string, string>>({
       curl: { Accept: '*/*' },
@@ -296,7 +296,9 @@ describe('service B', () => {
       expect([status, body.id], client).to.deep.equal([200, id]);
     }
     const init = { method: 'HEAD', headers: { 'Sec-Fetch-Dest': 'document' }, redirect: 'manual' } as const;
-    for (const path of ['/tasks', '/queue', '/tasks/events', '/tasks/search', '/tasks/a/b', '/tasks/%', '/tasks/..%2f'])
+    const names = ['events', 'batch', 'cancel', 'search', 'a/b', '%', '..%2f'];
+    for (const path of ['/tasks', '/queue', ...names.map((name) => `/tasks/${name}`)])
       expect((await request(server().url + path, init)).status, path).to.not.equal(303);
+    expect((await request(`${server().tasksUrl}/${id}`, { ...init, method: 'DELETE' })).status).to.equal(204);
   });
 });

@@ -116,12 +116,13 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
       ['redrive', { ...filter, until: 1 }, 0],
       ['redrive', filter, 2],
       ['purge', { reason: 'timeout' }, 3],
-      ['purge', { id: other?.slice(0, 13) }, 1],
+      ['purge', { id: other?.slice(0, 13), cause: 'no connection to …' }, 1],
     ] as const)
       expect(await ask(`POST /dead-letters/${change}`, selection)).to.deep.equal(changed(count));
     expect((await server.queued()).map(({ id }) => id)).to.deep.equal([a, first, second]);
     expect(await listed(server)).to.deep.equal([b]);
     expect(await ask('POST /dead-letters/purge', { all: true })).to.deep.equal(changed(1));
+    expect(await listed(server)).to.deep.equal([]);
   });
 
   it('redrive at a pace, so that each task shows when it is due', async () => {

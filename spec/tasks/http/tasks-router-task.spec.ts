@@ -133,14 +133,14 @@ describe('DELETE /tasks/:id', () => {
 });
 
 describe('a scheduled task', () => {
-  it('is shown with its time, and runs on request, like a retrying one, unless it runs or has finished', async () => {
+  it('is shown with its time, and runs on request as the last of its priority, like a retrying one, unless it runs or has finished', async () => {
     const { ask, tasksUrl, submitTask, settle, take, takeAll, complete, find } = await startTasksServer();
     const before = systemClock.now();
     const id = await submitTask({ delay: 3600, priority: 2 });
     const { run_at_ms, ...task } = await find(id);
     expect(run_at_ms).to.be.within(before + 3_600_000, systemClock.now() + 3_600_000);
     expect(task).to.include({ id, status: 'scheduled', priority: 2 });
-    const retried = await submitTask();
+    const retried = await submitTask({ priority: 2 });
     const delivery = await take();
     expect(delivery.id).to.equal(retried);
     await settle(delivery, retry(systemClock.now() + 3_600_000));
@@ -149,9 +149,9 @@ describe('a scheduled task', () => {
     const { headers } = await request(`${tasksUrl}/${id}/run`, { method: 'POST' });
     expect(headers.get('Location')).to.equal(`/tasks/${id}`);
     const [first, second] = (await takeAll(2)) as [Delivery, Delivery];
-    expect([first.id, second.id]).to.deep.equal([id, retried]);
+    expect([first.id, second.id]).to.deep.equal([retried, id]);
     expect(await run(id)).to.deep.equal([202, { id, status: 'running' }]);
-    await complete(first);
+    await complete(second);
     expect(await run(id)).to.deep.equal([409, { error: 'task finished' }]);
   });
 });

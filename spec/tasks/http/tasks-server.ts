@@ -41,6 +41,8 @@ interface Options
     Partial<Pick<QueueBounds, 'maxLength' | 'maxBytes'>> {
   bodyLimit?: number;
   bodyBudget?: ByteBudget;
+  /** Clock of the routers. */
+  clock?: Clock;
   /** Whether the responses match the contract, unlike those with made-up rows. */
   realRows?: boolean;
   /** Actions of a handlers module. */
@@ -104,7 +106,7 @@ export async function startTasksServer(options: Options = {}) {
     access,
     corsOrigins,
     trustProxy,
-    clock,
+    clock: options.clock ?? clock,
     newTaskId,
     log: captured.log,
   });
