@@ -1,5 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { openBeside, runOn } from '../support/migrated-folder.ts';
@@ -105,8 +106,10 @@ describe('a stop', () => {
 
   it("is orderly if npm's shell has ended without the services", async () => {
     // The command after the semicolon keeps the shell from replacing itself.
-    const within = ['sh', '-c', '"$0" "$@"; :'];
+    const within = ['setsid', 'sh', '-c', '"$0" "$@"; :'];
     const services = await startServices({ within, env: { npm_lifecycle_script: "'ticker-and-tasks'" } });
+    // Services that outlive the shell would keep the output open, whose end the clean-up awaits.
+    afterTest(() => spawnSync('kill', ['-KILL', '--', `-${services.child.pid}`]));
     // The output is closed when its last writer has ended.
     expect(await services.end()).to.deep.equal({ code: null, signal: 'SIGTERM' });
     expect(services.lines.at(-1)).to.include({ msg: 'stopped' });

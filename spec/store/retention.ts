@@ -67,6 +67,15 @@ export function describeRetention({ it, driver: { insertRows } }: QueueTests): v
     expect(await leftIn(queue)).to.deep.equal([...ids.slice(0, quarter), ...ids.slice(3 * quarter)]);
   });
 
+  it('old rows are deleted in the event loop turn of a submission, which is stored', async (queue) => {
+    await insertRows(queue.store, rowsAt(['1'], LIMIT - 1));
+    const published = queue.publish(['2']);
+    await queue.store.deleteOldRows({ rows: undefined, before: LIMIT });
+    await published;
+    expect(await leftIn(queue)).to.deep.equal([]);
+    expect(await queue.take(1)).to.have.length(1);
+  });
+
   for (const limits of [{ rows: 1 }, { before: LIMIT }])
     it(`old rows are deleted in steps of bounded number and size, large ones alone: ${JSON.stringify(limits)}`, async (queue) => {
       const sizes = [1, maxBytes + 1, maxBytes / 2, maxBytes / 2, 1, 1];

@@ -110,7 +110,7 @@ describe('the load tests of the guide', () => {
     };
     new Function(...Object.keys(imitation), `${body}; each(setup());`)(...Object.values(imitation));
     await until(() => counted.length > 1);
-    expect(counted).to.deep.equal(['ticks', 'ticks']);
+    expect(counted).to.include('ticks').and.not.include('failures');
     expect(asked).to.deep.equal([[`${services.ticker}/auth/token`, JSON.stringify({ api_key: services.apiKey })]]);
   });
 
