@@ -238,6 +238,19 @@ describe('the ticks of the client', () => {
     expect(await next(ticks)).to.include({ missed: 0 });
   });
 
+  it('are skipped by a reader of prices but for the newest, even if several come within one interval', async () => {
+    const { client } = clientOf(running().ticker, { apiKey: running().apiKey });
+    const ticks: Tick[] = [];
+    client.on('tick', (tick) => ticks.push(tick));
+    const prices = client.prices();
+    await next(prices);
+    // No time passes, so the reader does not count as slow.
+    mock.method(performance, 'now', () => 0);
+    const { length } = ticks;
+    await until(() => ticks.length > length + 2);
+    expect(await next(prices)).to.deep.equal(ticks.at(-1)?.prices);
+  });
+
   it('continue with a new token in a new epoch after the service was killed and restarted', async () => {
     const DATA_DIR = await temporaryFolder();
     const env = { DATA_DIR, TICK_INTERVAL_MS: '20' };
