@@ -160,8 +160,10 @@ describe('the check of a handlers module', () => {
     [`action "${name}": callback needs an action of at most 200 characters`, withCallback],
   ] as const;
   it('refuses invalid actions and schedules, and names the reason', async () => {
-    for (const [reason, source] of modules)
-      expect((await refusal(handlersOf, await file('module.mjs', source)))?.slice(0, reason.length)).to.equal(reason);
+    for (const [reason, source] of modules) {
+      const found = await refusal(handlersOf, await file('module.mjs', source));
+      expect(found?.slice(0, reason.length), source).to.equal(reason);
+    }
   });
 
   it('names the place of a missing import, and of a syntax error in an imported file', async () => {

@@ -165,6 +165,12 @@ describe('a handshake', () => {
     expect(socket.protocol).to.equal('ticker.v1');
   });
 
+  it('may name WebSocket in any case', async () => {
+    const { listener, token } = shared();
+    const lines = lacking('Upgrade', 'upgrade: WebSocket')(handshake('/ws/ticker', await token()));
+    expect(await (await connectRaw(listener.port, ...lines)).until(/\r\n\r\n/)).to.match(/^HTTP\/1.1 101 /);
+  });
+
   it('or a request that is no valid one is answered as plain HTTP, ends the connection, and leaves no handler', async () => {
     const bundle = await startTickerBundle();
     const good = handshake('/ws/ticker', await bundle.token());

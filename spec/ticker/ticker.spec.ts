@@ -86,12 +86,15 @@ describe('a ticker thread that dies', () => {
   });
 
   it('leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe', async () => {
-    const { subscribe, tickTo, die, logged, ticks } = await startTicker({ file: thread('mortal') });
+    const { feed, calls, grantLease } = fakeFeed();
+    grantLease();
+    const { subscribe, tickTo, die, logged, ticks } = await startTicker({ file: thread('mortal'), feed });
     const [stays, leaves] = [subscribe(), subscribe()];
     await tickTo(stays.client, leaves.client);
     await die();
     const unseen = subscribe();
     await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    expect(calls.at(-1), 'whether the lease is wanted').to.equal(false);
     leaves.unsubscribe();
     const late = subscribe();
     ticks.length = 0;
@@ -125,14 +128,16 @@ async function heartbeat({ loopDelays }: Pick<Ticker, 'loopDelays'>): Promise<vo
 describe('a ticker thread that hangs', () => {
   it('is terminated and replaced by one that ticks for those who are subscribed then', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
-    const { ticker, subscribe, die, lines, logged, tickTo } = await startTicker({ file: thread('hangs') });
+    const { feed, calls, grantLease } = fakeFeed();
+    grantLease();
+    const { ticker, subscribe, die, lines, logged, tickTo } = await startTicker({ file: thread('hangs'), feed });
     await until(() => ticker.loopDelays.cumulative().count > 1);
     await die();
     const [stays, leaves] = [subscribe(), subscribe()];
     leaves.unsubscribe();
     // The first check sees a heartbeat since the start.
     mock.timers.tick(4_000);
-    expect(lines).to.deep.equal([]);
+    expect([lines, calls.at(-1)], 'lines, and whether the lease is wanted').to.deep.equal([[], false]);
     mock.timers.tick(1_000);
     expect(lines.at(0)?.msg).to.equal('the ticker thread hangs: it is terminated');
     await logged(({ msg }) => msg.startsWith('the ticker thread ended'));

@@ -30,19 +30,19 @@ export function itIsATokenStore(
     }
   });
 
-  it('removes expired tokens, also those put last, and revoked ones at once, and reports each once', async () => {
+  it('removes expired tokens, in whatever order they were put, and revoked ones at once, and reports each once', async () => {
     const { store, removed, put } = await create();
-    for (const id of ['c', 'd']) await put(id);
-    for (const id of ['a', 'b']) await put(id, { lifetimeMs: 60_000 });
+    const lifetimes = { c: 60, e: 120, d: 60, f: 120, a: 1, b: 1 };
+    for (const [id, minutes] of Object.entries(lifetimes)) await put(id, { lifetimeMs: minutes * 60_000 });
     for (const id of ['c', 'c', 'unknown']) await store.revoke(id);
-    expect([store.has('c'), await store.find('c'), store.size]).to.deep.equal([false, false, 3]);
+    expect([store.has('c'), await store.find('c'), store.size]).to.deep.equal([false, false, 5]);
     clock.advance(59_999);
     expect([store.has('a'), removed]).to.deep.equal([true, [['c', 'token revoked']]]);
     clock.advance(1);
     expect(removed.slice(1)).to.deep.equal(['a', 'b'].map((id) => [id, 'token expired']));
-    expect([await store.find('a'), await store.find('d'), store.size]).to.deep.equal([false, true, 1]);
+    expect([await store.find('a'), await store.find('d'), store.size]).to.deep.equal([false, true, 3]);
     clock.advance(HOUR_MS);
-    expect(removed.at(-1)).to.deep.equal(['d', 'token expired']);
+    expect(removed.slice(3)).to.deep.equal([['d', 'token expired']]);
   });
 
   it('takes no more than its bound, keeps what it has, and still revokes', async () => {
