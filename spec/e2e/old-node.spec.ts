@@ -16,7 +16,7 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
       ['SIGHUP', 1],
       ['SIGINT', -1],
     ] as const) {
-      const services = await startServices({ node, within: ['setsid'] });
+      const services = await startServices({ node, detached: true });
       expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
       process.kill(receivers * (services.child.pid as number), signal);
       expect(await services.exited).to.deep.equal({ code: 0, signal: null });

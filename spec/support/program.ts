@@ -22,6 +22,8 @@ export interface ProgramOptions {
   nodeOptions?: string[];
   /** Command prefix, such as `nice`, that replaces itself with the program. */
   within?: string[];
+  /** Whether the process leads a process group of its own, which a signal to its negative id reaches. */
+  detached?: boolean;
   args?: string[];
   cwd?: string;
 }
@@ -32,10 +34,10 @@ export function limitedTo(openFiles: number): Required<Pick<ProgramOptions, 'wit
 
 /** Starts `node dist/main` on free ports and in its own data folder. Does not wait for the listeners. */
 export async function startProgram(options: ProgramOptions = {}): Promise<Program> {
-  const { env: own, node = process.execPath, nodeOptions = [], within = [], cwd = projectFolder } = options;
+  const { env: own, node = process.execPath, nodeOptions = [], within = [], cwd = projectFolder, detached } = options;
   const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main', ...(options.args ?? [])];
   const env = { ...process.env, ...(await freshSettings()), ...own };
-  return watch(spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] }), symbolsOf(env));
+  return watch(spawn(command, args, { cwd, env, detached, stdio: ['ignore', 'pipe', 'pipe'] }), symbolsOf(env));
 }
 
 /** Returns a new value of `CALLBACK_SECRET`. */
