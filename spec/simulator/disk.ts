@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
@@ -192,7 +192,6 @@ export class Disk {
   readonly #random: SeededRandom;
   #folders = 0;
   #reader: DatabaseSync | undefined;
-  readonly #statements = new Map<string, StatementSync>();
   /** Length of the log that survives a power loss. */
   #synced = 0;
   #generation = 0;
@@ -235,9 +234,7 @@ export class Disk {
   /** Reads from the file while a process has it open. */
   read<Row>(sql: string, ...values: string[]): Row[] {
     this.#reader ??= new DatabaseSync(this.file, { readOnly: true });
-    const statement = this.#statements.get(sql) ?? this.#reader.prepare(sql);
-    this.#statements.set(sql, statement);
-    return statement.all(...values) as Row[];
+    return this.#reader.prepare(sql).all(...values) as Row[];
   }
 
   /** Reads the tables of tasks. A queue in memory lists its messages itself. */
@@ -254,7 +251,6 @@ export class Disk {
   stopReading(): void {
     this.#reader?.close();
     this.#reader = undefined;
-    this.#statements.clear();
   }
 
   /** Gives copies of the files to the next process, so that the present one finds none while it is killed. */

@@ -165,8 +165,8 @@ export function createHistory(world: World) {
         return undefined;
       },
       setPaused: (isPaused) => {
-        const answered = knownPause.request(isPaused);
-        return (_, error) => error ?? answered();
+        const answered = knownPause.request();
+        return (_, error) => error ?? answered(isPaused);
       },
     });
   }

@@ -61,12 +61,10 @@ export interface NodeServer extends Pick<Site, 'isReal' | 'counts' | 'isPaused' 
   hasToken(id: string): Awaitable<boolean>;
 }
 
-type OpenServer = (time: Time, faults: ServerFaults, setting: Setting) => Awaitable<NodeServer>;
-
 export async function simulateNodes(
   options: SimulationOptions,
   time: Time = new SimulatedTime(),
-  openServer: OpenServer = simulatedServer,
+  openServer: (time: Time, faults: ServerFaults, setting: Setting) => Awaitable<NodeServer> = simulatedServer,
   pace = 1,
 ) {
   const random = new SeededRandom(`nodes ${options.seed}`);
@@ -234,15 +232,9 @@ function tickOracle(world: World) {
   return { last, onDelivered, onPublished };
 }
 
-interface KnownToken {
-  expiresAt: number;
-  /** When a revocation was requested, and when it was answered. */
-  revokingAt?: number;
-  revokedAt?: number;
-}
-
 function tokenClients(world: World, server: NodeServer) {
-  const known = new Map<string, KnownToken>();
+  /** When each token expires, and when its revocation was requested and answered. */
+  const known = new Map<string, { expiresAt: number; revokingAt?: number; revokedAt?: number }>();
   const ids = () => [...known.keys()].slice(-10);
 
   /** Sends a request to a node, if it can answer. Returns whether it can. */
@@ -271,8 +263,7 @@ function tokenClients(world: World, server: NodeServer) {
   /** Returns the id of the token that is revoked, if any. */
   function revoke(node: Process, random: SeededRandom): string | undefined {
     if (known.size === 0) return undefined;
-    const id = random.pick(ids());
-    const token = known.get(id) as KnownToken;
+    const [id, token] = random.pick([...known].slice(-10));
     const isAsked = ask(node, `revokes ${id}`, async (tokens) => {
       token.revokingAt ??= world.now;
       await tokens.revoke(id);

@@ -48,26 +48,26 @@ export function watch<Target extends object>(
 
 type KnownValue<T> = ReturnType<typeof knownValue<T>>;
 
-/** A value that requests change, such as the pause, as far as their answers show it. */
-export function knownValue<T>(world: World) {
+/** A value that requests change, such as the pause, as far as their answers show it. @param value `is` at first */
+export function knownValue<T>(world: World, value?: { is: T }) {
   /** The last request, until its answer. */
   let pending: object | undefined;
   /** Until when a request without an answer may take effect after a later one. */
   let uncertainUntil = 0;
   return {
     /** The value that has certainly taken effect. */
-    value: undefined as { is: T } | undefined,
+    value,
 
-    /** Begins a request for a value. Returns a function to call after the answer. */
-    request(is: T): () => void {
+    /** Begins a request. Returns a function to call after the answer with the value that it leaves, if that is known. */
+    request(): (is: T | undefined) => void {
       this.value = undefined;
       if (pending !== undefined) uncertainUntil = world.now + UNCERTAIN_MS;
       const request = { isCertain: world.now >= uncertainUntil };
       pending = request;
-      return () => {
+      return (is) => {
         if (request !== pending) return;
         pending = undefined;
-        if (request.isCertain) this.value = { is };
+        if (request.isCertain && is !== undefined) this.value = { is };
       };
     },
   };
@@ -110,12 +110,12 @@ export function limitUse(world: World) {
         setLimits(action, given = {}) {
           const known = limits.get(action) ?? knownValue<db.ActionLimits>(world);
           limits.set(action, known);
-          const answered = known.request(given);
+          const answered = known.request();
           return (_, error) => {
             if (error !== undefined) return;
             // Starts before that may not have been counted.
             for (const pool of starts.keys()) if (pool.startsWith(`${action} `)) starts.delete(pool);
-            answered();
+            answered(given);
           };
         },
       });
@@ -172,45 +172,37 @@ export const ONE_TIME = 'Each time of a schedule makes one task.';
 
 /** Follows the requests to the schedules, and checks each advance. */
 export function scheduleOracle(world: World) {
-  /** What the last request to each schedule has left: its next time, null if it is paused. Undefined if unknown. */
-  const states = new Map<string, { next: number | null | 'none' | undefined }>();
-  /** Requests without an answer, which may take effect after later ones. */
-  const open = new Set<{ name: string; process: Process }>();
+  type Next = number | null | 'none';
+  /** The next time of each schedule, null if it is paused. */
+  const known = new Map<string, KnownValue<Next>>();
 
   /** @param isAlone whether no other process changes the schedules */
   function observe(schedules: Schedules, process: Process, isAlone: boolean): void {
     const begin = (name: string) => {
-      const { next } = states.get(name) ?? { next: 'none' };
-      const state: { next: typeof next } = { next: undefined };
-      const request = { name, process };
-      states.set(name, state);
-      open.add(request);
-      const answered = (left: typeof next) => {
-        open.delete(request);
-        if (![...open].some((other) => other.name === name && !other.process.isDead)) state.next = left;
-      };
-      return { next, answered };
+      const schedule = known.get(name) ?? knownValue<Next>(world, { is: 'none' });
+      known.set(name, schedule);
+      return { next: schedule.value?.is, answered: schedule.request() };
     };
     watch(schedules, process, {
       fire(firing) {
         const { name, dueAt, nextAt, task, isExclusive } = firing;
-        const known = task && world.history.addFired(task.message, firing);
+        const fired = task && world.history.addFired(task.message, firing);
         const hasOthers = isAlone && isExclusive && world.history.unfinishedOf(name).length > 1;
         const { next, answered } = begin(name);
         const problem = windowProblem(firing, process.firesFrom);
         if (problem !== undefined && !process.isDead) world.broken(CAUGHT_UP, `${name}: ${problem}`);
-        return (fired, error) => {
+        return (effect, error) => {
           const isFull = error?.name === 'QueueFull';
-          answered(isFull ? next : error === undefined && fired !== 'changed' ? nextAt : undefined);
+          answered(isFull ? next : error === undefined && effect !== 'changed' ? nextAt : undefined);
           if (error !== undefined && !isFull) return;
-          if (known !== undefined) known.answer = fired === 'fired' ? 'accepted' : 'refused';
+          if (fired !== undefined) fired.answer = effect === 'fired' ? 'accepted' : 'refused';
           // Another process may have changed it.
           if (!isAlone || error !== undefined) return;
-          if (fired !== 'changed' && next !== undefined && dueAt !== next)
+          if (effect !== 'changed' && next !== undefined && dueAt !== next)
             world.broken(CAUGHT_UP, `${name} goes on at ${dueAt}, not at ${next}`);
           // One may have been redriven meanwhile.
           const isOnly = !hasOthers && world.history.unfinishedOf(name).length === 0;
-          if (fired === 'skipped' && task !== undefined && isOnly)
+          if (effect === 'skipped' && task !== undefined && isOnly)
             world.broken(ONE_TIME, `${name} skips ${task.at} although it has no unfinished task`);
         };
       },
@@ -232,7 +224,7 @@ export function scheduleOracle(world: World) {
     observe,
     /** Called when changes may be lost, so that the next times are unknown. */
     lost(): void {
-      for (const name of states.keys()) states.set(name, { next: undefined });
+      for (const each of known.values()) each.value = undefined;
     },
   };
 

@@ -303,8 +303,7 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
     }) as NodeStore;
   }
 
-  const owners = () => new Set([...running.values()].map(({ owner }) => owner));
-  return { open, owners };
+  return { open, owners: () => new Set([...running.values()].map(({ owner }) => owner)) };
 }
 
 /** Adds the methods of an object at the server. Functions that they are given are called after the answer. */

@@ -32,8 +32,6 @@ const MAX_SHRINKING_RUNS = 300;
 
 type Plan = NonNullable<ReturnType<typeof planFrom>>;
 
-export class UsageError extends Error {}
-
 if (import.meta.main) process.exitCode = await main();
 
 /** Runs one seed. With all faults, every fourth seed has several nodes. */
@@ -44,47 +42,39 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
 }
 
 async function main(): Promise<number> {
+  let plan: ReturnType<typeof planFrom>;
   try {
-    const plan = planFrom(process.argv.slice(2));
-    if (plan?.isSingle) return report(plan.seed, (await simulate({ ...plan, note: console.log })).violation);
-    if (plan !== undefined) return await runAll(plan);
-    console.log(USAGE);
-    return 0;
+    plan = planFrom(process.argv.slice(2));
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    console.error(error.message);
+    console.error((error as Error).message);
     return 2;
   }
+  if (plan?.isSingle) return report(plan.seed, (await simulate({ ...plan, note: console.log })).violation);
+  if (plan !== undefined) return await runAll(plan);
+  console.log(USAGE);
+  return 0;
 }
 
-function parse(args: string[]) {
-  try {
-    return parseArgs({ args, options: OPTIONS }).values;
-  } catch (error) {
-    throw new UsageError(`${(error as Error).message.split('.')[0]}: --help lists the options`);
-  }
-}
-
-/** @throws {UsageError} with a message that says what to change */
+/** @throws {Error} with a message that says what to change */
 export function planFrom(args: string[]) {
-  const values = parse(args);
+  const { values } = parseArgs({ args, options: OPTIONS });
   if (values.help) return undefined;
   const number = (name: 'seed' | 'runs' | 'steps' | 'minutes', least: number): number | undefined => {
     const text = values[name];
     if (text === undefined) return undefined;
     const value = Number(text.trim() || 'none');
     if (value >= least && (name === 'minutes' || Number.isSafeInteger(value))) return value;
-    throw new UsageError(`--${name} ${text}: use a number from ${least} up, for example --${name} 100`);
+    throw new Error(`--${name} ${text}: use a number from ${least} up, for example --${name} 100`);
   };
   const faults = faultSets.find((set) => set === (values.faults ?? 'all'));
-  if (faults === undefined) throw new UsageError(`--faults ${values.faults}: use one of ${faultSets.join(', ')}`);
+  if (faults === undefined) throw new Error(`--faults ${values.faults}: use one of ${faultSets.join(', ')}`);
   const only = values.only?.split(',').map(Number);
   if (only?.every(Number.isSafeInteger) === false)
-    throw new UsageError(`--only ${values.only}: use the numbers of steps, for example --only 3,17`);
+    throw new Error(`--only ${values.only}: use the numbers of steps, for example --only 3,17`);
   const [seed, runs, minutes] = [number('seed', 0), number('runs', 1), number('minutes', 0)];
   const isSingle = seed !== undefined && runs === undefined && minutes === undefined;
   if (only !== undefined && !isSingle)
-    throw new UsageError('--only needs a single seed: use --seed N without --runs and --minutes');
+    throw new Error('--only needs a single seed: use --seed N without --runs and --minutes');
   return {
     ...{ isSingle, faults, only: only && new Set(only) },
     databaseUrl: values.postgres ? (process.env.DATABASE_URL ?? DEFAULT_URL) : undefined,

@@ -129,12 +129,6 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
   };
 }
 
-/** Waits until all tasks are settled, and at most five descriptors more than `others` are open. */
-async function isIdle({ tasks, child }: RunningServices, others: number): Promise<void> {
-  await untilIdle(tasks);
-  await until(() => openDescriptors(child.pid as number) <= others + 5);
-}
-
 /** Longest time for one step. Longer than the timeouts of the services. */
 const STEP_MS = 75_000;
 
@@ -171,6 +165,7 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
       const ledger = new Ledger();
       const random = randomFrom(QUEUE_DRIVER.length);
       const others = openDescriptors(pid);
+      const areClosed = () => openDescriptors(pid) <= others + 5;
 
       const footprints: Footprint[] = [];
       for (let round = 0; round < ROUNDS; round++) {
@@ -183,7 +178,8 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
             }
           }),
         );
-        await ends('the load', isIdle(services, others));
+        await ends('the load', untilIdle(services.tasks));
+        await ends('the connections', until(areClosed));
         footprints.push(await ends('the measurement', measure({ services, ledger, random }, inspector)));
       }
 
