@@ -122,16 +122,12 @@ export class Attacker {
   }
 
   submit(body: string | Buffer, ...headers: string[]): Promise<string> {
-    return this.send(
-      'tasks',
-      Buffer.concat([posting('/tasks', body, ...headers), body].map((part) => Buffer.from(part))),
-    );
+    return this.send('tasks', posting('/tasks', body, ...headers));
   }
 
   /** Exchanges an API key for a token, which is empty if the key is refused. */
   async token(host: number, key = this.mark.apiKey): Promise<string> {
-    const body = JSON.stringify({ api_key: key });
-    const answer = await this.send('ticker', posting('/auth/token', body) + body, host);
+    const answer = await this.send('ticker', posting('/auth/token', JSON.stringify({ api_key: key })), host);
     return /"token":"([^"]+)"/.exec(answer)?.[1] ?? '';
   }
 
@@ -151,8 +147,10 @@ export function lastHead(request: string, ...headers: string[]): string {
   return head(`${request} HTTP/1.1`, 'Host: localhost', 'Connection: close', ...headers);
 }
 
-export function posting(path: string, body: string | Buffer, ...headers: string[]): string {
-  return lastHead(`POST ${path}`, `Content-Length: ${Buffer.byteLength(body)}`, ...headers);
+/** A request with a body on a connection that the service closes after its response. */
+export function posting(path: string, body: string | Buffer, ...headers: string[]): Buffer {
+  const start = lastHead(`POST ${path}`, `Content-Length: ${Buffer.byteLength(body)}`, ...headers);
+  return Buffer.concat([start, body].map((part) => Buffer.from(part)));
 }
 
 /** Returns a submission whose text is `bytes` long in UTF-8, filled with characters of one or several bytes. */

@@ -2,20 +2,12 @@ import { setTimeout } from 'node:timers/promises';
 import { StreamClient, type StreamTarget } from './stream-client.ts';
 import { type Follower, TickRecord } from './tick-record.ts';
 
-/** Framing of the same messages by another server. */
-export interface Dialect {
-  hello: string;
-  answers: Readonly<Record<string, string>>;
-  offset: number;
-}
-
 export interface CrowdOptions {
   target: StreamTarget;
   connections: number;
   concurrency: number;
   /** Tokens used in turn; if absent, the token of `target`. */
   tokens?: readonly string[];
-  dialect?: Dialect;
   /** Tick interval, for the lateness of ticks that are less than a second apart. */
   intervalMs?: number;
   /** Number of clients, the last ones, that never read. */
@@ -92,7 +84,7 @@ export class Crowd {
   }
 
   async #connect(number: number): Promise<void> {
-    const { target, tokens = [], dialect, connections, silent = 0, pinging = 0, onText } = this.#options;
+    const { target, tokens = [], connections, silent = 0, pinging = 0, onText } = this.#options;
     const token = tokens[number % tokens.length];
     const follower: Follower = { last: 'awaits snapshot' };
     const settled = Promise.withResolvers<void>();
@@ -104,14 +96,8 @@ export class Crowd {
         ...{ silent: isSilent, ...pings },
       },
       {
-        onOpen() {
-          if (dialect !== undefined) client.send(dialect.hello);
-          settled.resolve();
-        },
-        onText: (payload) => {
-          const answer = dialect?.answers[payload.toString('latin1', 0, 1)];
-          if (answer !== undefined && payload.length === 1) client.send(answer);
-          const text = dialect === undefined ? payload : payload.subarray(dialect.offset);
+        onOpen: settled.resolve,
+        onText: (text) => {
           onText?.(text.toString('latin1'));
           this.record.note(follower, text, performance.timeOrigin + performance.now());
         },

@@ -76,10 +76,6 @@ export class StreamClient {
     this.#socket.write(head(request, `Host: ${host}:${port}`, ...headers));
   }
 
-  send(text: string): void {
-    this.#socket.write(clientFrame(TEXT, Buffer.from(text)));
-  }
-
   read(): void {
     this.#reads = true;
     this.#socket.resume();

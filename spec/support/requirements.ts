@@ -1,21 +1,18 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** Debian package of each required program. k6 has none. */
+/** Debian package of each required program. */
 const PACKAGES: Readonly<Record<string, string>> = {
   caddy: 'caddy',
-  chromium: 'chromium',
   gcc: 'gcc',
-  ip: 'iproute2',
   nginx: 'nginx',
   openssl: 'openssl',
-  prometheus: 'prometheus',
   promtool: 'prometheus',
+  psql: 'postgresql-client',
   'redis-server': 'redis-server',
   script: 'bsdutils',
   setsid: 'util-linux',
   'systemd-analyze': 'systemd',
-  unshare: 'util-linux',
   wrk: 'wrk',
 };
 

@@ -1,5 +1,4 @@
 import { setTimeout } from 'node:timers/promises';
-import type { Dialect } from '../../load/crowd.ts';
 import type { StreamTarget } from '../../load/stream-client.ts';
 import { gather } from '../../support/crowd.ts';
 import { residentBytes } from '../../support/proc.ts';
@@ -7,24 +6,16 @@ import { type Program, startServices } from '../../support/program.ts';
 import type { Figure } from '../bench.ts';
 import { cpuOf, gatherCrowd, startPeer, streamOf } from '../server.ts';
 
-/** Socket.IO's own protocol inside of WebSocket frames. */
-const socketIo: Dialect = { hello: '40', answers: { '2': '3' }, offset: '42["tick",'.length };
-
 /** What a stream costs with so many clients, and whether `most` clients, as many as a process may have, get every tick. */
 export function stream(clients: number, most: number, seconds: number): Figure {
   const beside = 'ws loop';
   const of = `product, ${most} clients`;
-  const measurePeer = async (name: string, path: string, dialect?: Dialect) => {
-    const { server, port } = await startPeer(name);
-    return measure(server, { host: '127.0.0.1', port, path }, clients, seconds, dialect);
-  };
   return {
     name: `stream to ${clients} clients, one tick a second, ${seconds} s`,
     contenders: {
       product: () => measureStream(clients, seconds),
       [of]: () => measureStream(most, seconds),
-      [beside]: () => measurePeer('ws-loop', '/'),
-      'Socket.IO': () => measurePeer('socket-io', '/socket.io/?EIO=4&transport=websocket', socketIo),
+      [beside]: async () => measure(await startLoop(), clients, seconds),
     },
     readings: [
       { key: 'cpu', name: 'server CPU a delivered frame', unit: 'µs', beside, target: { atMost: 0.87 } },
@@ -40,16 +31,23 @@ export function stream(clients: number, most: number, seconds: number): Figure {
   };
 }
 
-async function measureStream(clients: number, seconds: number) {
-  const server = await startServices();
-  return measure(server, await streamOf(server), clients, seconds);
+type Stream = { server: Program; target: StreamTarget };
+
+async function startLoop(): Promise<Stream> {
+  const { server, port } = await startPeer('ws-loop');
+  return { server, target: { host: '127.0.0.1', port, path: '/' } };
 }
 
-async function measure(server: Program, target: StreamTarget, connections: number, seconds: number, dialect?: Dialect) {
+async function measureStream(clients: number, seconds: number) {
+  const server = await startServices();
+  return measure({ server, target: await streamOf(server) }, clients, seconds);
+}
+
+async function measure({ server, target }: Stream, connections: number, seconds: number) {
   const pid = server.child.pid as number;
   await setTimeout(1000);
   const before = residentBytes(pid);
-  const crowd = await gatherCrowd({ target, connections, concurrency: 200, ...(dialect && { dialect }) });
+  const crowd = await gatherCrowd({ target, connections, concurrency: 200 });
   await setTimeout(3000);
   const memory = (residentBytes(pid) - before) / connections / 1024;
   // Away from a tick.
@@ -78,10 +76,7 @@ export function upgrades(clients: number): Figure {
     contenders: {
       product: () => measureProductUpgrades(clients, 1),
       [TOKEN_EACH]: () => measureProductUpgrades(clients, clients),
-      'ws accept': async () => {
-        const { server, port } = await startPeer('ws-loop');
-        return measureUpgrades(server, { host: '127.0.0.1', port, path: '/' }, clients);
-      },
+      'ws accept': async () => measureUpgrades(await startLoop(), clients),
     },
     readings: [
       { ...cpu, name: 'server CPU an upgrade, one token', target: { atMost: 2 } },
@@ -92,16 +87,16 @@ export function upgrades(clients: number): Figure {
 }
 
 async function measureProductUpgrades(clients: number, count: number) {
-  const services = await startServices({ env: { TOKEN_REQUESTS_PER_MINUTE: '1000000', TOKENS_PER_KEY: '100000' } });
+  const server = await startServices({ env: { TOKEN_REQUESTS_PER_MINUTE: '1000000', TOKENS_PER_KEY: '100000' } });
   const tokens: string[] = [];
   while (tokens.length < count) {
-    const batch = Array.from({ length: Math.min(50, count - tokens.length) }, services.token);
+    const batch = Array.from({ length: Math.min(50, count - tokens.length) }, server.token);
     tokens.push(...(await Promise.all(batch)));
   }
-  return measureUpgrades(services, await streamOf(services), clients, tokens);
+  return measureUpgrades({ server, target: await streamOf(server) }, clients, tokens);
 }
 
-async function measureUpgrades(server: Program, target: StreamTarget, clients: number, tokens: string[] = []) {
+async function measureUpgrades({ server, target }: Stream, clients: number, tokens: string[] = []) {
   await setTimeout(1000);
   const cpu = cpuOf(server);
   const crowd = await gatherCrowd({ target, connections: clients, concurrency: 500, tokens });

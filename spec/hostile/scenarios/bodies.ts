@@ -18,7 +18,7 @@ const wide = Buffer.from(`[${'[],'.repeat(MIB / 3 - 1)}[]]`);
 /** Sends many large bodies without their last byte, and then all last bytes at once. */
 const completes = (service: Service, path: string, body: Buffer) => async (attacker: Attacker) => {
   const sockets = await attacker.connections(service, 150);
-  const start = Buffer.concat([Buffer.from(posting(path, body)), body.subarray(0, -1)]);
+  const start = posting(path, body).subarray(0, -1);
   const answers = sockets.map((socket) => attacker.answer(socket));
   const sent = sockets.map((socket, index) =>
     Promise.race([new Promise((resolve) => socket.write(start, resolve)), answers[index]]),
@@ -59,13 +59,12 @@ export const bodies = {
   'nested-arrays-token': { outcomes: /^(413|no answer)$/, attack: completes('ticker', '/auth/token', nested) },
   'half-sent-bodies': {
     attack: async (attacker) => {
-      const body = submissionOf(MIB);
-      const half = Buffer.concat([Buffer.from(posting('/tasks', body)), body.subarray(0, MIB / 2)]);
+      const half = posting('/tasks', submissionOf(MIB)).subarray(0, MIB / 2);
       for (const socket of await attacker.sendOnEach('tasks', 300, half)) socket.resume();
     },
   },
   'slow-headers': { attack: drips('GET /tasks HTTP/1.1\r\nHost: ', 'localhost') },
-  'slow-bodies': { attack: drips(posting('/tasks', submissionOf(MIB)), '{"action"') },
+  'slow-bodies': { attack: drips(lastHead('POST /tasks', `Content-Length: ${MIB}`), '{"action"') },
   'wrong-lengths': {
     attack: repeating(8, (attacker) => {
       const framing = attacker.random.pick([
