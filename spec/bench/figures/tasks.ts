@@ -15,6 +15,10 @@ const MODULE = 'product, handlers module';
 const PREFETCH = 'product, prefetch 50';
 const worked = { key: 'worked', unit: '/s' };
 const submitted = { key: 'submitted', unit: '/s' };
+const besideBase: Reading[] = [
+  { ...worked, name: `processed, beside the version in ${BASE}`, beside: 'base' },
+  { key: 'cpu', name: `CPU of a task, beside the version in ${BASE}`, unit: 'µs', beside: 'base' },
+];
 
 /** How fast queued tasks are processed. */
 export function tasks(count: number): Figure {
@@ -28,7 +32,7 @@ export function tasks(count: number): Figure {
       BullMQ: () => measureBullMq(count),
     },
     readings: [
-      ...besideBase({ ...worked, name: 'processed' }),
+      ...(BASE ? besideBase : []),
       { ...worked, name: 'worked off, rows stored', beside: 'BullMQ', target: { atLeast: 1.2 } },
       { key: 'cpu', name: 'CPU, module', unit: 'µs', of: MODULE, beside: 'product', target: { atMost: 1.05 } },
       { ...worked, name: 'the same, TASK_PREFETCH=50', of: PREFETCH, beside: 'BullMQ', target: { atLeast: 2 } },
@@ -62,28 +66,18 @@ export function shapes(count: number): Figure {
 
 /** The same where nothing that was accepted may be lost. */
 export function durableTasks(count: number): Figure {
-  const env = { QUEUE_DRIVER: 'sqlite' };
   return {
     name: `${count} tasks worked off, on disk from submission to row`,
     contenders: {
-      product: () => measureProduct(count, env),
-      ...(BASE && { base: () => measureProduct(count, env, BASE) }),
+      product: () => measureProduct(count, { QUEUE_DRIVER: 'sqlite' }),
       BullMQ: () => measureBullMq(count, {}, 'durable'),
     },
     readings: [
-      ...besideBase({ key: 'both', name: 'both', unit: '/s' }),
       { key: 'both', name: 'submission to stored row', unit: '/s', beside: 'BullMQ', target: { atLeast: 1 } },
       { ...worked, name: 'worked off', beside: 'BullMQ' },
       { ...submitted, name: 'submitted, 32 in flight', beside: 'BullMQ' },
     ],
   };
-}
-
-/** Readings beside the version in `BASE`, if it is set: the given one, and the CPU of a task. */
-function besideBase(reading: Reading): Reading[] {
-  if (BASE === undefined) return [];
-  const readings = [reading, { key: 'cpu', name: 'CPU of a task', unit: 'µs' }];
-  return readings.map((each) => ({ ...each, name: `${each.name}, beside the version in ${BASE}`, beside: 'base' }));
 }
 
 async function measureBullMq(count: number, options: ContenderOptions = {}, durability?: 'durable') {
