@@ -3,14 +3,9 @@ import { writeFile } from 'node:fs/promises';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
-import { flood } from './figures/flood.ts';
-import { nodes } from './figures/nodes.ts';
-import { scheduled } from './figures/scheduled.ts';
-import { storm } from './figures/storm.ts';
-import { crowds, stream } from './figures/stream.ts';
-import { batches, submissions } from './figures/submissions.ts';
-import { durableTasks, shapes, tasks } from './figures/tasks.ts';
-import { upgrades } from './figures/upgrades.ts';
+import { storm, stream, upgrades } from './figures/streams.ts';
+import { flood, submissions } from './figures/submissions.ts';
+import { durableTasks, nodes, scheduled, shapes, tasks } from './figures/tasks.ts';
 
 /** Something that is measured, of the product and of those beside it, in turn. */
 export interface Figure {
@@ -50,11 +45,9 @@ const { values, positionals } = parseArgs({
 
 /** The figures in full, and small: as a proof that they can be measured at all. */
 const figures: Readonly<Record<string, (isSmall: boolean) => Figure>> = {
-  stream: (isSmall) => (isSmall ? stream(20, 2) : stream(10_000, 20)),
-  crowds: (isSmall) => (isSmall ? crowds([10, 20], 2) : crowds([10_000, 18_000], 60)),
+  stream: (isSmall) => (isSmall ? stream(10, 20, 2) : stream(10_000, 18_000, 60)),
   upgrades: (isSmall) => upgrades(isSmall ? 100 : 10_000),
   submissions: (isSmall) => (isSmall ? submissions(4, 1) : submissions(32, 8)),
-  batches: (isSmall) => (isSmall ? batches(2, 1) : batches(8, 8)),
   tasks: (isSmall) => tasks(isSmall ? 500 : 50_000),
   durable: (isSmall) => durableTasks(isSmall ? 200 : 20_000),
   shapes: (isSmall) => shapes(isSmall ? 200 : 100_000),

@@ -9,7 +9,8 @@ import { cpuSeconds } from '../support/proc.ts';
 import { freshSettings, type Program, projectFolder, type RunningServices, watch } from '../support/program.ts';
 import { until } from '../support/until.ts';
 
-interface ContenderOptions {
+export interface ContenderOptions {
+  nodes?: number;
   args?: readonly (string | number)[];
   env?: Record<string, string>;
   /** Folder of the project, or of another version of it. */
@@ -35,7 +36,8 @@ export async function startPeer(name: string, ...args: number[]) {
 }
 
 /** Starts a Redis of its own for one measurement, so that nothing else is on it. Returns its port. */
-export function startRedis(...settings: string[]): Promise<number> {
+export function startRedis(durability?: 'durable'): Promise<number> {
+  const settings = durability ? ['--appendonly', 'yes', '--appendfsync', 'always'] : [];
   return onFreePort(async (port) => {
     const dir = await temporaryFolder();
     const args = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--dir', dir, ...settings];
@@ -63,7 +65,7 @@ export function cpuOf({ child }: Program): number {
 }
 
 /** Has processes of a contender add and process tasks: a single one in turn, several at the same time. */
-export async function runQueue(name: string, count: number, options: ContenderOptions & { nodes?: number }) {
+export async function runQueue(name: string, count: number, options: ContenderOptions) {
   const { nodes = 1, args = [] } = options;
   const start = () => startContender(name, { ...options, args: [count / nodes, ...args] });
   const servers = await Promise.all(Array.from({ length: nodes }, start));

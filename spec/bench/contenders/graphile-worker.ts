@@ -1,8 +1,7 @@
 /** graphile-worker, one of several processes, at a concurrency of 5. Its task stores a row with a query of its own. */
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 import { migratePostgres } from '../../../db/postgres/migrate.ts';
-import { countProcessed, takeSteps } from './run-queue.ts';
-import { POSTGRES_INSERT, processTask } from './task-row.ts';
+import { countProcessed, POSTGRES_INSERT, processTask, takeSteps } from './run-queue.ts';
 
 const connectionString = process.env.DATABASE_URL;
 await migratePostgres(connectionString);

@@ -2,8 +2,7 @@
 import { Pool } from 'pg';
 import { PgBoss } from 'pg-boss';
 import { migratePostgres } from '../../../db/postgres/migrate.ts';
-import { countProcessed, takeSteps } from './run-queue.ts';
-import { POSTGRES_INSERT, processTask } from './task-row.ts';
+import { countProcessed, POSTGRES_INSERT, processTask, takeSteps } from './run-queue.ts';
 
 const connectionString = process.env.DATABASE_URL;
 await migratePostgres(connectionString);

@@ -10,8 +10,7 @@ import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
 import { checkHandlers } from '../../../main/threads/one-shot-threads.ts';
 import { systemClock as clock, systemRandom as random } from '../../../workers/shared/clock.ts';
-import { dueAt, shape, takeSteps } from './run-queue.ts';
-import type { Task } from './task-row.ts';
+import { dueAt, shape, type Task, takeSteps } from './run-queue.ts';
 
 const config = loadConfig(process.env);
 const { log } = await createLog({ level: 'error', format: 'json' });

@@ -1,7 +1,9 @@
 /** Common part of the contenders that queue tasks. */
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
-import type { Task } from './task-row.ts';
+import { perform } from '../../../workers/tasks/actions.ts';
+
+export type Task = { id: string; action: string; data: Readonly<Record<string, unknown>>; created_at: number };
 
 /** Tasks that are submitted concurrently. */
 const IN_FLIGHT = 32;
@@ -65,4 +67,17 @@ async function addBatches(count: number, addAll: NonNullable<QueueContender['add
 function newTask(): Task {
   const created_at = Math.floor(Date.now() / 1000);
   return { id: randomUUID(), action: 'uppercase', data: { text: 'hello world' }, created_at };
+}
+
+/** Columns of the product's table, where the peers store a row for each task. */
+export const COLUMNS = 'id, payload, status, result, created_at, processed_at';
+
+/** `INSERT` for the values that {@link processTask} returns. */
+export const POSTGRES_INSERT = `INSERT INTO tasks (${COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6)`;
+
+/** Runs the action of a task and returns its row, in the order of {@link COLUMNS}. */
+export function processTask({ id, action, data, created_at }: Task): (string | number)[] {
+  const result = JSON.stringify({ output: perform(action, data) });
+  const processedAt = Math.floor(Date.now() / 1000);
+  return [id, JSON.stringify({ id, action, data, created_at }), 'completed', result, created_at, processedAt];
 }
