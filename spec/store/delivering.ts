@@ -85,6 +85,9 @@ export function describeDelivering({ it }: QueueTests): void {
       await queue.expectCounts({ accepted: 1, retrying: 0, scheduled: 0, waiting: 0, inFlight: 0, [state]: 1 });
       expect(await queue.message('a')).to.include({ state, runAt: START + 60, acceptedAt: START });
       expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: START + 60 });
+      await queue.publish('b');
+      // No time is told while more messages may be due already.
+      expect(await queue.store.take(1, true)).to.have.property('nextRunAt', undefined);
       expect(await queue.takenAt(START + 59)).to.equal('');
       queue.now = START + 60;
       const number = state === 'retrying' ? 2 : 1;
@@ -180,10 +183,11 @@ export function describeDelivering({ it }: QueueTests): void {
     await queue.expectCounts({ scheduled: 0, waiting: 0, inFlight: 4 });
   });
 
-  it('a scheduled message begins to wait in slices, so that a take is short however many are due', async (queue) => {
+  it('a scheduled message begins to wait in slices of those that are due, so that a take is short', async (queue) => {
     await queue.publishTogether(numbers(300), { runAt: START + 10 });
+    await queue.publish('x', { runAt: START + 11 });
     queue.now += 10;
-    for (const scheduled of [100, 0]) {
+    for (const scheduled of [101, 1, 1]) {
       await queue.takeIds(1);
       await queue.expectCounts({ scheduled });
     }

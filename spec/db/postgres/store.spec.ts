@@ -7,7 +7,7 @@ import { DatabaseUnavailable, type Delivery, KeyReused, type Message, QueueFull 
 import { openNode } from '../../store/postgres-driver.ts';
 import { fire, schedule } from '../../store/schedules.ts';
 import { ack, complete, discard, release, retry, row } from '../../store/settlements.ts';
-import { errorOf, messageOf, numbers, type OpenOptions, roomy, START, TestQueue } from '../../store/stage.ts';
+import { errorOf, HOUR, messageOf, numbers, type OpenOptions, roomy, START, TestQueue } from '../../store/stage.ts';
 import { boundDeadLetters, purgeIn, redriveIn } from '../../store/store-calls.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { randomFrom, seedNote } from '../../support/seed.ts';
@@ -169,9 +169,10 @@ describeWithPostgres('PostgresStore', () => {
     const [a, b] = await one.running('ab');
     await one.settleAll([a, b], ack);
     await one.settle(a, row(1));
-    expect(await remembered()).to.equal(1);
-    await sql(`UPDATE acks SET acked_at = ${START - 3_600_001}`);
-    expect(await remembered()).to.equal(0);
+    for (const age of [0, HOUR, HOUR + 1]) {
+      await sql(`UPDATE acks SET acked_at = ${START - age}`);
+      expect(await remembered(), `${age}`).to.equal(age > HOUR ? 0 : 1);
+    }
   });
 
   for (const settlement of [ack, complete()])

@@ -145,7 +145,7 @@ describe('SqliteStore', () => {
     expect(await queue.takeIds(5)).to.equal('de');
   });
 
-  it('a queue in a file that is locked takes a retry that was due when a commit failed', async () => {
+  it('a queue in a file that is locked takes a retry that was due when a commit failed, and keeps its limits', async () => {
     const { queue } = await start();
     await queue.settleAll(await queue.running('a'), retry(START + 60));
     queue.now = START + 60;
@@ -155,8 +155,11 @@ describe('SqliteStore', () => {
       runUncounted.call(this, sql, ...values);
     };
     const { mock: spy } = mock.method(Database.prototype, 'runUncounted', fail);
-    expect(await messageOfError(() => queue.store.take(5, false))).to.equal(LOCKED);
+    const { store } = queue;
+    for (const call of [() => store.take(5, false), () => store.setLimits('sum', { concurrency: 1 }, 'api')])
+      expect(await messageOfError(call)).to.equal(LOCKED);
     spy.restore();
+    expect(store.limits()).to.deep.equal([]);
     expect(await queue.takeIds(5)).to.equal('a');
   });
 
@@ -262,12 +265,14 @@ describe('SqliteStore', () => {
     disk.sync = () => Promise.reject(new Error(message));
     for (const call of [
       () => store.publish(messageOf('a')),
+      () => store.publish(messageOf('refused')),
       () => redriveIn(store, { ids: ['x'] }),
       () => purgeIn(store, { ids: ['y'] }),
       () => store.setPaused(false),
       () => store.cancel('x'),
     ])
       expect(await messageOfError(call), `${call}`).to.equal(message);
+    expect(await queue.stateOf('refused')).to.equal(undefined);
     // The retry that each check begins fails, without an unhandled rejection.
     for (let check = 0; check < 2; check++) {
       expect(store.problem()).to.equal(message);
@@ -301,22 +306,38 @@ describe('SqliteStore', () => {
     expect(syncs.callCount()).to.equal(before);
   });
 
-  it('takes, settlements and reports wait while writes are held', async () => {
+  it('nothing is written while writes are held, and takes, settlements and reports wait', async () => {
     const { queue, store } = await start();
     const [delivery] = await queue.running('a');
     await queue.publish('b');
     store.holdWrites();
+    const { mock: transactions } = mock.method(Database.prototype, 'transaction');
     const writes = [
       store.settle([{ delivery, settlement: complete() }]),
       store.take(1, false),
       store.takeCallbacks(1),
       store.report([{ delivery, startedAt: queue.now, progress: undefined }]),
+      store.setLimits('mail', { concurrency: 1 }, 'api'),
+      store.saveHistory(1, '{}'),
+      store.deleteOldRows({ before: 0, rows: undefined }),
     ];
     for (const write of writes) expect(write).to.be.instanceOf(Promise);
+    await setImmediate();
+    expect(transactions.callCount()).to.equal(0);
     expect(await queue.stateOf('a')).to.equal('running');
     store.resumeWrites();
     await Promise.all(writes);
     expect([await queue.stateOf('a'), await queue.stateOf('b')]).to.deep.equal(['completed', 'running']);
+  });
+
+  it('a store that is closed while writes are held writes and answers what waits', async () => {
+    const { queue, store } = await start();
+    store.holdWrites();
+    const submitted = queue.publish('a');
+    expect(await store.close()).to.equal(true);
+    await submitted;
+    await queue.die();
+    expect(await queue.takeIds(1)).to.equal('a');
   });
 
   it('nothing waits for a sync with the driver memory', async () => {
