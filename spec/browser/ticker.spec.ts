@@ -185,8 +185,11 @@ describeInBrowser('the ticker client', () => {
     expect(oldest).to.match(/^\d\d:\d\d:\d\d {2}\$[\d,]+\.\d\d$/);
     await page.keyboard.press('ArrowRight');
     expect(await chart.getAttribute('aria-valuetext')).to.not.equal(oldest);
+    for (const key of ['End', 'ArrowLeft']) await page.keyboard.press(key);
+    const second = await chart.getAttribute('aria-valuenow');
     // A point keeps its price once its second has passed.
     await changes(latest);
+    expect(await chart.getAttribute('aria-valuenow'), 'the crosshair does not move on').to.equal(second);
     const chosen = await shown(page, 'BTC-USD', 'readout');
     await changes(price(page));
     expect(await shown(page, 'BTC-USD', 'readout'), 'the crosshair stays at its second').to.equal(chosen);
