@@ -46,15 +46,27 @@ export function describeInBrowser(title: string, define: () => void): void {
       await (await running)?.close();
       running = undefined;
     });
-    afterEach('the pages had no problems', async function () {
+    before(function () {
+      this.test?.parent?.eachTest(watch);
+    });
+    afterEach(async function () {
       const { state, title } = this.currentTest as Mocha.Test;
-      for (const { page, problems } of visited.splice(0)) {
-        if (state === 'passed') expect(problems, 'problems in the console').to.deep.equal([]);
-        else console.error(`${title}: the page showed\n${await page.innerText('body').catch(String)}`);
+      for (const { page } of visited.splice(0)) {
+        if (state !== 'passed')
+          console.error(`${title}: the page showed\n${await page.innerText('body').catch(String)}`);
       }
     });
     define();
   });
+}
+
+/** Lets a test fail if a page that it has visited logged an error. */
+function watch(test: Mocha.Test): void {
+  const run = test.fn as Mocha.AsyncFunc;
+  test.fn = async function (this: Mocha.Context) {
+    await run.call(this);
+    for (const { problems } of visited) expect(problems, 'problems in the console').to.deep.equal([]);
+  };
 }
 
 let running: ReturnType<typeof startBrowser> | undefined;
@@ -104,7 +116,7 @@ export interface VisitOptions {
 /** Pages of the running test, and the problems that each has logged. */
 const visited: { page: Page; problems: string[] }[] = [];
 
-/** Opens a fresh page, which is closed after the test. The suite fails if the page has logged an error. */
+/** Opens a fresh page, which is closed after the test. The test fails if the page has logged an error. */
 export async function visit(url: string, options: VisitOptions = {}): Promise<Page> {
   const { width = 1280, height = 800, colorScheme = 'light', tolerated, prepare } = options;
   running ??= startBrowser();

@@ -116,7 +116,8 @@ describeInBrowser('the state of the connection and of the queue on the task boar
   });
 
   it('shows how many threads are busy and how many tasks run at a time, and says that the queue is full, when the task can be queued, and nothing of it once the queue has room', async () => {
-    const env = { TASK_OVERLAP: '10', TASK_PREFETCH: '15', QUEUE_MAX_LENGTH: '12' };
+    // The tasks that fill the queue must not be ended by the timeout, however slow the machine is.
+    const env = { TASK_OVERLAP: '10', TASK_PREFETCH: '15', QUEUE_MAX_LENGTH: '12', TASK_TIMEOUT_MS: '3600000' };
     const { tasks } = await startWithHandlers(SLOW, env);
     const page = await visit(tasks, { tolerated, width: 320 });
     await figure(page, 'threads', '0 of 2');
@@ -135,14 +136,6 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     expect(await queueButton(page).isVisible(), 'the form during trouble').to.equal(false);
     await page.getByRole('link', { name: 'Queue a task' }).click();
     const button = queueButton(page);
-    let answeredAt = 0;
-    let early = 0;
-    page.on('response', (response) => {
-      if (response.request().method() === 'POST') answeredAt = performance.now();
-    });
-    page.on('request', (request) => {
-      if (request.method() === 'POST' && performance.now() < answeredAt + 900) early += 1;
-    });
     // The alert is visible for one second.
     const said = page.evaluate(
       (wanted) =>
@@ -156,7 +149,6 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     );
     await Promise.all([said, button.click()]);
     await button.click({ force: true });
-    expect(early, 'requests before the time that Retry-After names').to.equal(0);
     await alert(page, /^The queue is full\.$/).waitFor();
     await fetch(`${tasks}/tasks/${body.id}`, { method: 'DELETE' });
     await notice(page, 'full').waitFor({ state: 'hidden' });
@@ -164,6 +156,14 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await alert(page, 'The queue is full.').waitFor({ state: 'hidden' });
     await button.click();
     await ownTask(page, 'completed').waitFor();
+    // By the clock of the page, because a loaded machine delays what the test hears of it.
+    const pauses = await page.evaluate((url) => {
+      const posts = performance.getEntriesByType('resource').filter(({ name }) => name === url);
+      return posts
+        .slice(1)
+        .map(({ startTime }, index) => startTime - (posts[index] as PerformanceResourceTiming).responseEnd);
+    }, `${tasks}/tasks`);
+    expect(Math.min(...pauses), 'as long as Retry-After says').to.be.within(900, 3_600_000);
   });
 
   it('is “Live” without the event stream, names the error that the service answers, and updates a notice in place, announced once', async () => {

@@ -183,7 +183,7 @@ describeInBrowser('the failed tasks on the board', () => {
     await row(page, 'green').waitFor();
   });
 
-  it('have an empty state with a task that fails, can be edited and queued again, and are purged, as unfinished ones are cancelled, after a confirmation unless that is undone or the user leaves the page', async () => {
+  it('can be edited and queued again, and are purged, as unfinished ones are cancelled, after a confirmation that the user does not undo, also by leaving the page', async () => {
     const { tasks } = services();
     const page = await visit(`${tasks}/?state=failed`, { prepare: holdTimers, tolerated: /status of (404|503)/ });
     await page.getByText('No task has failed').waitFor();

@@ -208,7 +208,7 @@ describeInBrowser('the form with a handlers module', () => {
     expect(await page.locator('#choice option').count()).to.equal(0);
   });
 
-  it('follows its tasks by events, lets them be cancelled here or elsewhere unless they have finished, and lets failed ones be edited or, unless they failed for good, tried again', async () => {
+  it('follows by events what becomes of each of its tasks, and offers to cancel, try again or edit it as long as that has an effect', async () => {
     const { tasks } = services();
     // A request for a task that is being cancelled may be answered with 404, and one for a finished one with 409.
     const page = await visit(tasks, { tolerated: /status of 40[49]/ });
@@ -229,7 +229,7 @@ describeInBrowser('the form with a handlers module', () => {
       (others) => others >= 8,
     );
     await ownTask(page, 'running')
-      .filter({ hasText: /\d\d %/ })
+      .getByText(/^\d\d %$/)
       .waitFor();
     const progress = page.getByRole('progressbar', { name: 'Progress of steps' });
     expect(Number(await progress.getAttribute('value'))).to.be.within(0.8, 1);
@@ -273,6 +273,7 @@ describeInBrowser('the form with a handlers module', () => {
     await cancelButton.click();
     await ownTask(page, 'completed').waitFor();
     expect(isRefused).to.equal(true);
+    expect(await part(page, 'toast').isVisible(), 'a finished task is no error').to.equal(false);
 
     await queue(page, 'declined', '{"amount": 12}');
     await ownTask(page, 'failed').filter({ hasText: 'card declined' }).waitFor();
@@ -311,7 +312,7 @@ describeInBrowser('the form with a handlers module', () => {
 });
 
 describeInBrowser('schedules and limits on the board', () => {
-  it('list tasks by what they wait for, and are made, paused, run, edited and deleted, with errors at their fields, unless they are those of the handlers module', async () => {
+  it('list the tasks that wait for them, and can be changed, with errors at their fields, unless the handlers module has them', async () => {
     const callbacks = { CALLBACK_HOSTS: 'example.org', CALLBACK_SECRET: `whsec_${'A'.repeat(32)}` };
     const { tasks } = await startWithHandlers(HANDLERS, { ...callbacks, TASK_UNKNOWN_ACTIONS: 'process' });
     const find = async (path: string) => (await request(`${tasks}${path}`)).body;

@@ -32,7 +32,7 @@ const numbered = (length: number, name = 'action') => Array.from({ length }, (_,
 describeInBrowser('the lists of the task board', () => {
   const services = onceForSuite(startServices);
 
-  it('show what others queue as it happens, with bidirectional controls as escapes, stand still while they are used or paused, and can be used by keyboard only', async () => {
+  it('show what others queue as it happens, in visible characters, but stand still while the user is at a row by pointer, keyboard or selection, or has paused them', async () => {
     const { tasks } = services();
     let listings = () => 0;
     const prepare = async (page: Page) => {
@@ -261,7 +261,7 @@ async function shown(page: Page) {
 }
 
 describeInBrowser('the address and the keys of the task board', () => {
-  it("reproduce the view after Back and Forward, with and without the browser's page cache, open the task whose id Find is given, move through the rows, and stay switched off", async () => {
+  it("lead to the same view again by Back and Forward, with and without the browser's page cache, and to each row and list by keys until these are switched off", async () => {
     const { tasks } = await startServices();
     const ids: string[] = [];
     for (const action of ['third', 'second', 'first']) ids.unshift((await post(`${tasks}/tasks`, { action })).body.id);

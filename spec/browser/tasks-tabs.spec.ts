@@ -146,7 +146,7 @@ describeInBrowser('tabs of the task board', () => {
 });
 
 describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
-  it('shows the tasks until the user signs out or the token ends, keeps the token for reloads of this tab only if the box is checked, and asks for the key each time the token is refused', async () => {
+  it('shows the tasks as long as it has a valid token, which it keeps for reloads of this tab only if the box is checked', async () => {
     const { tasks, apiKey, token, lines } = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } });
     const page = await visit(tasks, { tolerated: LOST });
     /** Enters the key with the box checked. Returns the token. */

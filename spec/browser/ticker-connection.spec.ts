@@ -151,7 +151,7 @@ describeInBrowser('the connection of the ticker client', () => {
 describeInBrowser('the drawer for developers and the diagnostics on the price page', () => {
   const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '50' } }));
 
-  it("shows the last 50 frames and snippets with the page's own address, but never the token, moves nothing, and opens and closes by keyboard, as the diagnostics do", async () => {
+  it("shows the last 50 frames and snippets with the page's own address, but never the token, and opens, as the diagnostics do, by keyboard and without moving anything", async () => {
     const { ticker, stream, apiKey } = services();
     const received: string[] = [];
     const prepare = async (page: Page) => {

@@ -36,8 +36,10 @@ const visibleSymbols = (page: Page) => page.locator('.price-card:visible h2').al
 const price = (page: Page) => () => shown(page, 'BTC-USD', 'price');
 
 describeInBrowser('the ticker client', () => {
-  it('exchanges the key for live prices, leaves nothing secret, freezes the prices while paused, announces a summary only if asked to, can be used by keyboard only, and shows time and price under the crosshair', async () => {
-    const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '100' } });
+  const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '100' } }));
+
+  it('shows live prices from the exchange of the key until the user signs out, unless they are paused, and leaves nothing secret', async () => {
+    const { ticker, apiKey } = services();
     const logged: string[] = [];
     const frames: string[] = [];
     const prepare = async (page: Page) => {
@@ -124,8 +126,11 @@ describeInBrowser('the ticker client', () => {
     await field.waitFor();
     expect(await part(page, 'sign-in-reason').isHidden()).to.equal(true);
     expect(await page.title()).to.equal('Ticker');
+  });
 
-    await page.goto(ticker);
+  it('can be used by keyboard only, and shows time and price under the crosshair, for pointer and keyboard', async () => {
+    const { ticker, apiKey } = services();
+    const page = await visit(ticker);
     const focus = () =>
       page.evaluate(() => {
         const element = document.activeElement as HTMLElement;
@@ -180,8 +185,11 @@ describeInBrowser('the ticker client', () => {
     expect(oldest).to.match(/^\d\d:\d\d:\d\d {2}\$[\d,]+\.\d\d$/);
     await page.keyboard.press('ArrowRight');
     expect(await chart.getAttribute('aria-valuetext')).to.not.equal(oldest);
+    for (const key of ['End', 'ArrowLeft']) await page.keyboard.press(key);
+    const second = await chart.getAttribute('aria-valuenow');
     // A point keeps its price once its second has passed.
     await changes(latest);
+    expect(await chart.getAttribute('aria-valuenow'), 'the crosshair does not move on').to.equal(second);
     const chosen = await shown(page, 'BTC-USD', 'readout');
     await changes(price(page));
     expect(await shown(page, 'BTC-USD', 'readout'), 'the crosshair stays at its second').to.equal(chosen);
@@ -192,7 +200,7 @@ describeInBrowser('the ticker client', () => {
 });
 
 describeInBrowser('the ticker client with 64 symbols', () => {
-  it('does not shift while it loads and ticks, fits, draws only the charts that are near, filters, sorts and stars, and announces the eight that moved most', async () => {
+  it('neither shifts nor overflows while it loads and ticks, and shows first what the user filters, sorts or stars', async () => {
     const env = { TICKER_SYMBOLS, TICKER_SEED: 'x', TICK_INTERVAL_MS: '500' };
     const { ticker, apiKey } = await startServices({ env });
     const page = await visit(ticker, { prepare: recordShifts });

@@ -241,7 +241,7 @@ describe('the monitoring of a process', () => {
     });
   });
 
-  it('has a panel for each metric of the services, and queries of only those metrics, labels and values that it has', async () => {
+  it('has a panel for each metric of the services, and no query of a metric, label or value that it lacks', async () => {
     const found = metrics(scrape());
     const queries = [...panelQueries, ...alerts.map(({ expr }) => ({ expr, legend: '' }))];
     const lacking = queries.flatMap(({ expr, legend }) => {
@@ -261,7 +261,7 @@ describe('the monitoring of a process', () => {
   });
 
   describeWith(lackingProgram('promtool'), 'promtool', () => {
-    it('accepts the configuration, the rules, the queries of all panels, and the metrics apart from names that prom-client gives', async () => {
+    it('finds no fault in the files and the metrics, except in names that prom-client gives', async () => {
       const rules = panelQueries.map(({ expr }, index) => ({ record: `panel:${index}`, expr }));
       const panels = join(await temporaryFolder(), 'panels.yml');
       writeFileSync(panels, stringify({ groups: [{ name: 'panels', rules }] }));
@@ -311,7 +311,7 @@ describe('the files for Prometheus and Grafana', () => {
     expect([scrape.job_name]).to.deep.equal(OF_THE_TARGET.job);
   });
 
-  it('have panels of one data source without overlap, each with its own id', () => {
+  it('have panels of one data source, each with its own id and place', () => {
     const uids = JSON.stringify(dashboard).match(/"datasource":\{[^}]*\}/g) ?? [];
     const { uid, type } = file('grafana/datasource.yml').datasources[0];
     expect(new Set(uids)).to.deep.equal(new Set([`"datasource":${JSON.stringify({ type, uid })}`]));
