@@ -16,7 +16,6 @@ export interface Figure {
   readings: readonly Reading[];
 }
 
-/** One number of a measurement. */
 export interface Reading {
   key: string;
   name: string;

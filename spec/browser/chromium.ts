@@ -180,7 +180,6 @@ export async function changes(read: () => Promise<string | null>, before?: strin
   return eventually(read, (now) => now !== old);
 }
 
-/** Counts the page's requests to matching URLs from now on. */
 export function countRequests(page: Page, url: RegExp): () => number {
   let count = 0;
   page.on('request', (request) => {
@@ -205,7 +204,6 @@ export async function noteStates(page: Page): Promise<() => Promise<string[]>> {
 /** Returns by how many pixels the page is wider than the window. */
 export const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
-/** Makes the page's text twice as large. */
 export const enlargeText = (page: Page) => page.evaluate("document.documentElement.style.fontSize = '200%'");
 
 /** Records the layout shifts that no input has caused. Call it before the page loads. */
@@ -225,7 +223,6 @@ export const recordShifts = (page: Page) =>
     addEventListener('DOMContentLoaded', () => layOut.observe(document, { subtree: true, childList: true }));
   });
 
-/** Expects layout shifts below this sum. */
 export const expectFewShifts = async (page: Page, most: number) => {
   // @ts-expect-error: defined above
   const shifts: { value: number; moved: string[] }[] = await page.evaluate(() => window.shifts);

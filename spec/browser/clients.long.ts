@@ -7,7 +7,6 @@ import { itShowsFailedTasksAt, itShowsTheTaskBoardAt, itShowsTheTickerAt } from 
 import { imitateStream, START } from './ticker-page.ts';
 
 const HALF_HOUR = 30 * 60;
-/** Number of tasks in the burst. */
 const TASKS = 1_500;
 
 /** Counts the page's DOM nodes, listeners and heap bytes after a garbage collection. */
@@ -21,7 +20,6 @@ async function pageResources(page: Page): Promise<{ nodes: number; listeners: nu
   return { nodes: metric('Nodes'), listeners: metric('JSEventListeners'), heap: metric('JSHeapUsedSize') };
 }
 
-/** Counts the changes of the list from now on. */
 const countRenderings = (page: Page) =>
   page.evaluateHandle(() => {
     const observed = { startedAt: performance.now(), endedAt: 0, renderings: 0 };

@@ -50,7 +50,6 @@ async function checkWidth(page: Page, state: string): Promise<void> {
   expect(tooWide, `${state}: beyond the width`).to.deep.equal([]);
 }
 
-/** Defines the spec of every state of the ticker page at a given width and color scheme. */
 export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`ticker, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
     const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '60000' } });
@@ -109,7 +108,6 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
   });
 }
 
-/** Defines the spec of every state of the task board at a given width and color scheme. */
 export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`task board, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
     const { tasks } = await startWithHandlers(HANDLERS, { TASK_UNKNOWN_ACTIONS: 'process' });
@@ -194,7 +192,6 @@ async function checkSettings(page: Page, long: string): Promise<void> {
   }
 }
 
-/** Defines the spec of the charts and of every state of the failed tasks at a given width and color scheme. */
 export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`failed tasks, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
     const { tasks } = await startWithHandlers(HANDLERS);

@@ -4,11 +4,9 @@ import { startServices, untilAnswer } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { partShows } from './chromium.ts';
 
-/** Starts the services with a handlers module of this source. */
 export const startWithHandlers = async (source: string, env: Record<string, string> = {}) =>
   startServices({ env: { TASK_HANDLERS: await writeHandlers(source), ...env } });
 
-/** The actions of the tasks in the list. */
 export const listedActions = (page: Page): Locator => page.locator('[data-part="list"] [data-part="action"]');
 
 /** Waits until the list has a task with an action. */
@@ -19,11 +17,9 @@ export const lists = (page: Page, action: string): Promise<void> =>
 
 export const rows = (page: Page): Locator => page.locator('.task-row');
 
-/** Waits until the list has this number of rows. */
 export const untilRows = (page: Page, count: number) =>
   page.waitForFunction((wanted) => document.querySelectorAll('.task-row').length === wanted, count);
 
-/** Fills the fields with these labels. */
 export async function fill(form: Locator | Page, fields: Record<string, string>): Promise<void> {
   for (const [label, text] of Object.entries(fields)) await form.getByLabel(label, { exact: true }).fill(text);
 }
@@ -43,7 +39,6 @@ export function curlArguments(command: string): string[] {
   return shown.split('\0');
 }
 
-/** The rows of the tasks with an action. */
 export const row = (page: Page, action: string): Locator =>
   rows(page).filter({ has: page.getByText(action, { exact: true }) });
 
@@ -59,6 +54,5 @@ export const queueButton = (page: Page): Locator => page.getByRole('button', { n
 export const actionChoice = (page: Page): Locator =>
   page.getByLabel('Action', { exact: true }).and(page.locator('select'));
 
-/** Waits until `count` tasks have failed. */
 export const untilFailed = (tasks: string, count: number) =>
   untilAnswer(`${tasks}/queue`, ({ body }) => body.dead === count);

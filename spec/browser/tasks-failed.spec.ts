@@ -67,7 +67,6 @@ async function confirm(page: Page, pressed: Locator, question: string, countdown
   await page.getByText(countdown).waitFor();
 }
 
-/** Confirms a purge of the listed tasks with a reason. */
 async function purgeOnly(page: Page, reason: string): Promise<void> {
   await row(page, reason).getByRole('checkbox').check();
   await confirm(page, button(page, 'Purge'), 'Purge 1 task?', '1 task will be purged in 8 seconds.');

@@ -339,9 +339,8 @@ describeInBrowser('schedules and limits on the board', () => {
     await page.keyboard.press('Escape');
     const limit = { rate: { count: 1, seconds: 86_400 }, per_key: { concurrency: 1 } };
     await request(`${tasks}/limits/sum`, { method: 'PUT', body: JSON.stringify(limit) });
-    for (const priority of [3, 3, 1]) {
+    for (const priority of [3, 3, 1])
       await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] }, limit_key: 'acme', priority });
-    }
     await tab(page, 'Limited').click();
     await rows(page).nth(1).waitFor();
     await partsShow(page, { 'count-limited': '2', 'count-queued': '0' });

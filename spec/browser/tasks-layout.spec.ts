@@ -33,7 +33,6 @@ async function fakeHistory(page: Page, asked: (step: string | null, since: strin
   });
 }
 
-/** Returns whether a chart has drawn something. */
 const isDrawn = (page: Page, name: string) =>
   part(page, name)
     .locator('canvas')
@@ -111,9 +110,8 @@ describeInBrowser('the layout of the task board', () => {
     const { tasks } = services();
     const { body: text } = await request(tasks);
     const [notice = ''] = /<noscript>.*<\/noscript>/s.exec(text) ?? [];
-    for (const [, path = ''] of notice.matchAll(/href="([^"]+)"/g)) {
+    for (const [, path = ''] of notice.matchAll(/href="([^"]+)"/g))
       expect((await request(tasks + path)).status, path).to.equal(200);
-    }
     expect(notice).to.include('/tasks').and.include('/dead-letters');
   });
 });

@@ -9,7 +9,6 @@ import { lists, ownTask, queueButton } from './task-rows.ts';
 
 /** Follows the event streams of all tabs in a browser context. */
 function followStreams(context: BrowserContext) {
-  /** Every request of the stream, in order. */
   const requests: Request[] = [];
   const ended = new Set<Request>();
   context.on('request', (request) => {
@@ -18,7 +17,6 @@ function followStreams(context: BrowserContext) {
   context.on('requestfailed', (request) => ended.add(request));
   context.on('requestfinished', (request) => ended.add(request));
   const open = () => requests.filter((request) => !ended.has(request));
-  /** Returns the tabs that hold a stream. */
   const holders = () =>
     open()
       .map((each) => each.frame().page())

@@ -33,7 +33,6 @@ async function createProject(code = '') {
   await write('node_modules/.package-lock.json', '{}');
   return {
     path,
-    /** Arguments of each call of npm. */
     calls: () => readFile(path('calls'), 'utf8').catch(() => ''),
     setup: (args: string[] = [], env: Record<string, string> = { npm_execpath: path('fake/npm-cli.js') }) =>
       run(process.execPath, ['main/cli/setup.js', ...args], { cwd: folder, env: { ...shell, ...env } }),

@@ -42,11 +42,9 @@ export async function faultyProxy(service: string) {
     url: `http://127.0.0.1:${await listenLocally(server)}`,
     /** Method and path of all requests without an upgrade. */
     requests,
-    /** Fails the next requests to a path. */
     fail(path: string, ...next: Fault[]) {
       faults.set(path, next);
     },
-    /** Destroys every connection. */
     cut() {
       for (const socket of sockets) socket.destroy();
     },

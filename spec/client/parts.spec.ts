@@ -104,9 +104,8 @@ function start() {
     /** Reads all ticks, as `epoch/seq`, and `+` with the number of missed ones if there are any. */
     read(own = reader) {
       const ticks: string[] = [];
-      for (let tick = own.take(); tick !== undefined; tick = own.take()) {
+      for (let tick = own.take(); tick !== undefined; tick = own.take())
         ticks.push(`${tick.epoch}/${tick.seq}${tick.missed > 0 ? `+${tick.missed}` : ''}`);
-      }
       void own.wait();
       return ticks.join(' ');
     },

@@ -52,9 +52,8 @@ describe('the client of the task queue', () => {
     const client = clientOf(running().tasks);
     const told: string[] = [];
     const second = await client.submit('second', {}, { delay: 0.2 });
-    for (const name of ['scheduled', 'started', 'retrying', 'completed', 'failed'] as const) {
+    for (const name of ['scheduled', 'started', 'retrying', 'completed', 'failed'] as const)
       second.on(name, () => told.push(name));
-    }
     expect(await second.result()).to.include({ output: 2, attempts: 2 });
     expect(told).to.deep.equal(['scheduled', 'started', 'retrying', 'started', 'completed']);
     const resize = await client.submit('resize', { width: 1 }, { delay: 0.1 });

@@ -17,7 +17,6 @@ function clientOf(url: string, options: TickerOptions) {
   return { client, states, names: () => states.map(({ state }) => state).join(' ') };
 }
 
-/** Reads one value of an iterator. */
 async function next<Value>(iterator: AsyncIterator<Value>): Promise<Value> {
   return (await iterator.next()).value;
 }
@@ -83,9 +82,8 @@ describe('the client of the ticker', () => {
     await next(prices);
     expect(delays[0]).to.be.above(500);
     proxy.cut();
-    while (names() !== 'connecting offline connecting offline connecting live offline connecting live') {
+    while (names() !== 'connecting offline connecting offline connecting live offline connecting live')
       await next(prices);
-    }
     const reasons = states.flatMap((status) => (status.state === 'offline' ? [status.reason] : []));
     expect(reasons.slice(0, 2)).to.deep.equal(['made up', 'made up']);
     // The token is still valid, so it was not exchanged again.

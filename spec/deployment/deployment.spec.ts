@@ -73,7 +73,6 @@ function metrics(scrape: string): Map<string, Labels> {
   return found;
 }
 
-/** Returns the metric or the labels of a selector that the scrape lacks. */
 function missing({ metric, matchers }: Selector, scraped: Map<string, Labels>): string[] {
   const labels = scraped.get(metric);
   if (labels === undefined) return [metric];

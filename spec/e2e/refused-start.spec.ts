@@ -44,7 +44,6 @@ async function lineOf(env: Settings, within: string[] = []): Promise<string> {
   return line;
 }
 
-/** Occupies a port until the end of the test. */
 const takenPort = async () => String((await serve(() => {})).listener.port);
 const sharedPort = async () => ({ TASKS_PORT: await takenPort(), REUSE_PORT: 'true' });
 const takenPorts = async () => {

@@ -23,7 +23,6 @@ class Answered {
   paused: boolean | undefined = false;
   /** Ids of scheduled tasks by idempotency key. */
   readonly scheduled = new Map<string, string>();
-  /** Ids of tasks that were cancelled. */
   readonly cancelled: string[] = [];
 
   async check(tasks: string, random: Random): Promise<void> {

@@ -32,9 +32,8 @@ describe('secrets', () => {
       }
       await posted(`${base}/auth/token`, `{"api_key": "${apiKey}"`);
       await posted(`${base}/tasks`, `{"action": ${apiKey}`);
-      for (const key of [[apiKey], `${apiKey}x`, apiKey.padEnd(5000)]) {
+      for (const key of [[apiKey], `${apiKey}x`, apiKey.padEnd(5000)])
         await posted(`${base}/auth/token`, JSON.stringify({ api_key: key }));
-      }
     }
     for (const bearer of [revoked, `${token}x`]) {
       await connect(stream, { token: bearer }).catch(() => {});

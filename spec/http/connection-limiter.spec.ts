@@ -37,9 +37,8 @@ describe('plain connections', () => {
   it('of an address are bounded by what WebSockets leave free', async () => {
     const { listener } = await serve(fine, { maxConnections: 8 });
     await openWebSockets(listener, 4);
-    for (let count = 0; count < 2; count++) {
+    for (let count = 0; count < 2; count++)
       await (await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x')).until(/fine$/);
-    }
     expect(await (await connectRaw(listener.port)).ended).to.equal('');
     expect(await statusFrom('127.0.0.2', listener.port)).to.equal(200);
   });

@@ -110,9 +110,8 @@ describe('data that arrives on many connections at once', () => {
       });
       const start = head('POST / HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked');
       const chunk = `${CHUNK.toString(16)}\r\n${'x'.repeat(CHUNK)}\r\n`;
-      for (let count = 0; count < CONNECTIONS; count++) {
+      for (let count = 0; count < CONNECTIONS; count++)
         (await connectRaw(listener.port)).socket.write(start + chunk.repeat(20));
-      }
       await until(() => received > 2);
       const before = received;
       expect(await statusFrom('127.0.0.2', listener.port)).to.equal(200);

@@ -34,7 +34,6 @@ const options = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const;
 
-/** User error, reported as a single line without a stack. */
 class UsageError extends Error {}
 
 await main().catch((error: Error) => {

@@ -78,9 +78,7 @@ describe('the metrics of requests', () => {
     const [page, found] = [await queue.store.reads.rows.search({}, undefined, 100), await queue.find('a')];
     mock.method(queue.store.reads.rows, 'search', () => whenGone({ ...page, next: undefined }));
     mock.method(queue, 'find', () => whenGone(found));
-    for (const path of ['/tasks', '/tasks/a']) {
-      await (await connectRaw(port, `GET ${path} HTTP/1.1`, 'Host: x')).ended;
-    }
+    for (const path of ['/tasks', '/tasks/a']) await (await connectRaw(port, `GET ${path} HTTP/1.1`, 'Host: x')).ended;
     await until(() => Object.keys(seen(requests)).length === 2);
     expect(seen(requests)).to.deep.equal({ 'GET /tasks 499': 1, 'GET /tasks/:id 499': 1 });
   });
@@ -95,9 +93,8 @@ describe('the metrics of requests', () => {
 
   it('hold at most 500 combinations', () => {
     const metrics = new RequestMetrics();
-    for (let each = 0; each < 10_000; each++) {
+    for (let each = 0; each < 10_000; each++)
       metrics.record({ method: 'GET', route: `/${each}`, status: 200, error: '' }, 0.001);
-    }
     expect([...metrics.series()]).to.have.length(500);
   });
 });

@@ -30,7 +30,6 @@ export function openDatabase(databaseUrl: string): PostgresDatabase {
   return database;
 }
 
-/** Returns the prices of a `ticker` message by symbol. */
 export const pricesIn = (data: string) => pricesOf({ topic: 'ws.send', type: 'text', data });
 
 /** Asserts that no price changes by more than the specified maximum a tick, if at most `lost` ticks are lost on end. */

@@ -41,7 +41,6 @@ async function startNode({ url }: Pick<Schema, 'url'>, options: Partial<TickerOp
       await node.ticker.stop();
       await feed.close();
     },
-    /** Returns the texts of the ticks sent to the client. */
     texts: () => node.ticks.map(({ message }) => textOf(message)),
   };
 }

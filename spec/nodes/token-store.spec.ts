@@ -14,7 +14,6 @@ import { openBus, openDatabase } from './parts.ts';
 
 const SETTINGS = { maxTokensPerKey: 1000, clock: systemClock };
 
-/** Opens the token store of a node with its own connections. */
 async function openNode(url: string, options: Partial<NodeTokenStoreOptions> = {}) {
   const { bus, log } = await openBus(url);
   const store = await new NodeTokenStore({ ...SETTINGS, database: openDatabase(url), bus, log, ...options }).open();

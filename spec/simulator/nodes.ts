@@ -35,7 +35,6 @@ const KNOWN_MS = 3000;
 
 export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
 
-/** Faults of the server, which the simulation controls. */
 export interface ServerFaults {
   isUp: boolean;
   /** Probability that a request, or its answer, is lost. */

@@ -56,9 +56,8 @@ const repeats: Client = async ({ services: { tasks }, random }) => {
 const looks: Client = async ({ services: { tasks }, random }) => {
   await queueCounts(tasks);
   const { body } = await request(`${tasks}/tasks${random.pick(['', '?status=completed'])}`);
-  for (const { id } of body.tasks.slice(0, 3)) {
+  for (const { id } of body.tasks.slice(0, 3))
     expect((await request(`${tasks}/tasks/${id}`)).body).to.include({ id, status: 'completed' });
-  }
   expect((await request(`${tasks}/dead-letters`)).status).to.equal(200);
   expect((await request(`${tasks}/tasks/none`)).status).to.equal(404);
   await setTimeout(20);
@@ -90,9 +89,7 @@ const attacksBoth: Client = async ({ services, random }) => {
   const token = await services.token();
   const [ticker, tasks] = [services.ticker, services.tasks].map((url) => Number(new URL(url).port)) as [number, number];
   await Promise.all(samples(attacks).map((each) => attack(ticker, token, each)));
-  for (const port of [ticker, tasks]) {
-    await Promise.all(samples(sendings).map((pieces) => exchange(port, pieces)));
-  }
+  for (const port of [ticker, tasks]) await Promise.all(samples(sendings).map((pieces) => exchange(port, pieces)));
 };
 
 const clients = [submits, submits, submits, repeats, looks, comesAndGoes, comesAndGoes, revokes, attacksBoth];
@@ -102,7 +99,6 @@ const MIN_ATTACKS = 20;
 
 type Footprint = Awaited<ReturnType<typeof measure>>;
 
-/** Measures the resources of the idle process. */
 async function measure({ services, ledger, random }: Target, inspector: Inspector) {
   const pid = services.child.pid as number;
   // The thread that parses large submissions ends when it is idle.
@@ -173,9 +169,8 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
         await Promise.all(
           clients.map(async (client) => {
             const least = client === attacksBoth ? MIN_ATTACKS : 1;
-            for (let step = 0; step < least || performance.now() < end; step++) {
+            for (let step = 0; step < least || performance.now() < end; step++)
               await ends(client.name, client({ services, ledger, random }));
-            }
           }),
         );
         await ends('the load', untilIdle(services.tasks));
@@ -188,9 +183,8 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
         console.log(`    heaps and resident memory in MiB: ${mib}, ${JSON.stringify(counts)}`);
       }
       const [first, last] = [footprints[0], footprints.at(-1)] as [Footprint, Footprint];
-      for (const [thread, heap] of last.heaps.entries()) {
+      for (const [thread, heap] of last.heaps.entries())
         expect(heap - (first.heaps[thread] ?? heap), `growth of heap ${thread}`).to.be.at.most(HEAP_GROWTH);
-      }
       expect(last.resident - first.resident, 'growth of memory').to.be.at.most(RESIDENT_GROWTH);
       // Clients that never read are disconnected after a minute.
       const fewer = 5 + 2 * NEVER_READ;

@@ -20,7 +20,6 @@ async function ends(queue: TestQueue): Promise<string> {
 
 const dataOf = (body: string): CallbackData => JSON.parse(body).data;
 
-/** Conformance specs of the messages that report the ends of tasks. */
 export function describeCallbacks({ it, driver }: QueueTests): void {
   it('a task with a callback URL leaves one callback, which is a task of its own, when it completes', async (queue) => {
     await publish(queue, 'a', { action: 'say "hi"\0' });

@@ -9,7 +9,6 @@ import { describeSettling } from './settling.ts';
 import { type Driver, testsOf } from './stage.ts';
 import { describeSubmitting } from './submitting.ts';
 
-/** Defines the conformance specs of a task store. */
 export function describeStore(name: string, driver: Driver): void {
   const tests = testsOf(driver);
   describe(`${name} as a task store`, () => {

@@ -28,7 +28,6 @@ export async function runPass(queue: TestQueue, limits: Partial<RetentionLimits>
   return deleted;
 }
 
-/** Conformance specs of the retention. */
 export function describeRetention({ it, driver: { insertRows } }: QueueTests): void {
   it('old rows are deleted if their tasks ended before the time, whenever they were submitted', async (queue) => {
     await insertRows(queue.store, [

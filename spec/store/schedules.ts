@@ -20,7 +20,6 @@ export async function fire({ store }: TestQueue, id: string | undefined, about: 
 
 const find = async ({ store }: TestQueue, name = 's') => store.schedules.find(name);
 
-/** Conformance specs of schedules. */
 export function describeSchedules({ it, driver: { isDurable } }: QueueTests): void {
   it('schedules are listed by name, found, replaced and deleted, also after a restart', async (queue) => {
     const { schedules } = queue.store;

@@ -74,13 +74,11 @@ export class TestQueue {
     this.#bounds = bounds;
   }
 
-  /** The present store. */
   get store(): db.TaskStore {
     if (this.#store === undefined) throw new Error('no store is open');
     return this.#store;
   }
 
-  /** Opens the first store. */
   async open(): Promise<this> {
     await this.#use(this.#driver.open(this.#options));
     return this;
@@ -154,7 +152,6 @@ export class TestQueue {
     return delivery;
   }
 
-  /** Settles a delivery. Returns the effect. */
   async settle(delivery: db.Delivery, settlement: db.Settlement, times: AttemptTimes = {}) {
     const { effects } = await this.store.settle([{ delivery, settlement, ...times }]);
     expect(effects).to.have.length(1);
@@ -179,7 +176,6 @@ export class TestQueue {
     }
   }
 
-  /** Returns the stored message of a task that is not completed. */
   async message(id: string): Promise<db.StoredMessage> {
     const found = await this.store.reads.find(id);
     if (found === undefined || !('message' in found)) throw new Error(`no message has the id ${id}`);
@@ -260,7 +256,6 @@ export class TestQueue {
   }
 }
 
-/** Returns a message with this id. */
 export function messageOf(id: string, action = 'sum', data: object = {}, createdAt = START / 1000): db.Message {
   const body = JSON.stringify({ id, action, data, created_at: createdAt });
   return { id, action: action.slice(0, 256), body };

@@ -86,9 +86,8 @@ export async function attack(port: number, token: string, { frames, cut, piece, 
   const bytes = cut === undefined ? all : all.subarray(0, Math.floor(cut * all.length));
   // Up to 50 small writes, then the rest in one write.
   let at = 0;
-  for (let count = 0; count < 50 && at < bytes.length && socket.writable; count++, at += piece) {
+  for (let count = 0; count < 50 && at < bytes.length && socket.writable; count++, at += piece)
     await new Promise((resolve) => socket.write(bytes.subarray(at, at + piece), resolve));
-  }
   if (socket.writable && at < bytes.length) socket.write(bytes.subarray(at));
   // The server responds only to a complete handshake.
   if (bytes.length >= opening.length) await Promise.race([answered, closed]);

@@ -48,7 +48,6 @@ interface AsyncApi {
 export const openApi = readContract('openapi') as unknown as OpenApi;
 export const asyncApi = readContract('asyncapi') as unknown as AsyncApi;
 
-/** A response as the client received it. */
 export interface Answered {
   service: ServiceName;
   /** Request of the response. If undefined, the response must match any operation. */
@@ -187,7 +186,6 @@ function responsesTo(service: ServiceName, { method, path }: { method: string; p
   return (name && item?.[name])?.responses ?? item?.['x-other-methods'] ?? {};
 }
 
-/** Returns the paths that a service has, with their path items. */
 export function itemsOf(service: ServiceName): [string, PathItem][] {
   return Object.entries(openApi.paths).filter(([, { servers }]) => servers.some((each) => each['x-name'] === service));
 }

@@ -68,7 +68,6 @@ class Clients {
     this.#delays.reset();
   }
 
-  /** Makes the silent and chatty clients start reading. */
   letAllRead(): void {
     this.#crowd.letAllRead();
   }

@@ -40,7 +40,6 @@ export async function startProgram(options: ProgramOptions = {}): Promise<Progra
   return watch(spawn(command, args, { cwd, env, detached, stdio: ['ignore', 'pipe', 'pipe'] }), symbolsOf(env));
 }
 
-/** Returns a new value of `CALLBACK_SECRET`. */
 export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
 
 /** Returns the symbols that settings name. A program with invalid ones does not start. */

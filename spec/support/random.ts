@@ -11,9 +11,8 @@ export class SeededRandom implements Random {
     this.#state = new Uint32Array([0x811c9dc5, 0x9e3779b9, 0x85ebca6b, 1]);
     for (let index = 0; index < seed.length; index += 1) {
       const code = seed.charCodeAt(index);
-      for (let cell = 0; cell < 3; cell += 1) {
+      for (let cell = 0; cell < 3; cell += 1)
         this.#state[cell] = Math.imul((this.#state[cell] as number) ^ (code + cell), 0x01000193);
-      }
     }
     for (let skipped = 0; skipped < 12; skipped += 1) this.#next();
   }

@@ -15,9 +15,8 @@ class SlowestFiles extends Mocha.reporters.Spec {
     runner.on(EVENT_HOOK_END, count);
     runner.once(EVENT_RUN_END, () => {
       const slowest = [...durations].sort(([, one], [, other]) => other - one).slice(0, LISTED);
-      for (const [file, ms] of slowest) {
+      for (const [file, ms] of slowest)
         console.log(`${(ms / 1000).toFixed(1).padStart(8)} s  ${file.slice(process.cwd().length + 1)}`);
-      }
     });
   }
 }

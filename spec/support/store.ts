@@ -32,9 +32,8 @@ export async function freshRows() {
   );
   const add = (...rows: Row[]) => {
     beside.exec('BEGIN');
-    for (const { arrival, createdAt = 0, processedAt = createdAt, bytes = 1 } of rows) {
+    for (const { arrival, createdAt = 0, processedAt = createdAt, bytes = 1 } of rows)
       insert.run(arrival, bytes, createdAt, processedAt);
-    }
     beside.exec('COMMIT');
   };
   const rows = beside.prepare('SELECT rowid FROM tasks ORDER BY rowid');

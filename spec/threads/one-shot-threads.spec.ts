@@ -117,9 +117,8 @@ describe('the check of a handlers module', () => {
     const full = { text, schema: { type: 'object' }, ...settings };
     const others = { plain: { text: 'plain() {}' }, overlapping: { text }, constructor: { text: '() => 2' } };
     const expected = new Map(Object.entries({ full, ...others }));
-    for (const name of ['handlers.ts', 'handlers.mjs']) {
+    for (const name of ['handlers.ts', 'handlers.mjs'])
       expect((await handlersOf(await file(name, source))).actions).to.deep.equal(expected);
-    }
     const typed = 'export default { a: (data: { b: string }): string => data.b };';
     expect([...(await handlersOf(await file('typed.ts', typed))).actions.keys()]).to.deep.equal(['a']);
   });

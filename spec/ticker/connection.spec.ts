@@ -26,7 +26,6 @@ async function join({ autoPong = true, clock = systemClock, ...timeouts }: JoinO
   if (subscribed.topic !== 'subscribe') throw new Error('not subscribed');
   const server = bundle.firstSocket();
   let n = 0;
-  /** Sends the next tick. */
   const tick = () => {
     const data = JSON.stringify({ type: 'ticker', n: ++n, pad: PAD });
     bundle.relay.broadcast([subscribed.client_pid], { topic: 'ws.send', type: 'text', data });

@@ -122,9 +122,8 @@ describe('a client of ticker.v2 that resumes', () => {
     tick();
     messages.push(await client.next());
     expect(seqs(messages)).to.deep.equal(messages.map((_, index) => 4 + index));
-    for (const { seq, skipped, data } of messages) {
+    for (const { seq, skipped, data } of messages)
       expect([skipped, data]).to.deep.equal([undefined, [{ symbol: 'ETH-USD', price: seq + 0.5, timestamp: seq }]]);
-    }
   });
 
   for (const [rule, made, from, expected, continues = true] of [

@@ -5,7 +5,6 @@ import { perform } from '../../../workers/tasks/actions.ts';
 
 export type Task = { id: string; action: string; data: Readonly<Record<string, unknown>>; created_at: number };
 
-/** Tasks that are submitted concurrently. */
 const IN_FLIGHT = 32;
 const REPORT_MS = 20;
 
@@ -14,12 +13,10 @@ export const shape = process.env.BENCH_SHAPE as 'keys' | 'limits' | 'later' | 'b
 const BATCH = 1000;
 /** Time to add a task that is due later, because all of them fall due together after the last is added. */
 const ADD_MS = 0.5;
-/** When tasks that are due later fall due. */
 export let dueAt = 0;
 
 interface QueueContender {
   add(task: Task): Promise<unknown>;
-  /** Submits tasks in one request. */
   addAll?(tasks: readonly Task[]): Promise<unknown>;
   startWorker(): unknown;
   /** Returns the number of tasks that this process has processed. Those that were counted, if absent. */
@@ -28,7 +25,6 @@ interface QueueContender {
 
 let counted = 0;
 
-/** Counts a task that this process has processed. */
 export function countProcessed(): void {
   counted += 1;
 }
@@ -59,9 +55,8 @@ async function addTasks(count: number, add: QueueContender['add']): Promise<void
 }
 
 async function addBatches(count: number, addAll: NonNullable<QueueContender['addAll']>): Promise<void> {
-  for (let begun = 0; begun < count; begun += BATCH) {
+  for (let begun = 0; begun < count; begun += BATCH)
     await addAll(Array.from({ length: Math.min(BATCH, count - begun) }, newTask));
-  }
 }
 
 function newTask(): Task {

@@ -31,7 +31,6 @@ async function preferIndexes({ sql }: Schema): Promise<void> {
   for (const plan of ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'sort']) await sql(`SET enable_${plan} = off`);
 }
 
-/** Returns the plans of both statements of a search. */
 async function plansOf(schema: Schema, steps: SearchSteps): Promise<string> {
   const plans: string[] = [];
   const end = { k0: 1, k1: 1, k2: 1, k3: 1, time: 1 };

@@ -15,7 +15,6 @@ import { describeWithPostgres, migratedSchema, type Schema } from '../../support
 import { severable } from '../../support/severable.ts';
 import { until } from '../../support/until.ts';
 
-/** Opens the queue of a schema on the node of an owner. */
 function openQueue(url: string, owner: string, bounds = roomy, timeLimitMs?: number): Promise<TestQueue> {
   const open = (options: OpenOptions) => openNode(url, owner, options, timeLimitMs);
   return new TestQueue({ isDurable: true, open, reopen: (_, options) => open(options) }, bounds).open();

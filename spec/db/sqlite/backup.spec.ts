@@ -25,7 +25,6 @@ async function fresh({ rows = 3000 } = {}) {
   return { dataDir, tasks, folder: join(await temporaryFolder(), 'deep', 'copy') };
 }
 
-/** Returns the value that a statement reads. */
 const read = (dataDir: string, sql: string, file?: string) => Object.values(runOn(dataDir, sql, file)[0] ?? {})[0];
 
 async function refusal(dataDir: string, folder: string): Promise<string> {

@@ -33,7 +33,6 @@ const columnsOf = (table: string) => `SELECT name || ' ' || type || iif("notnull
 const schemaOf = (database: DatabaseSync) =>
   rows(database, "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name");
 
-/** Expects that the migration of a folder fails, and matches the message. */
 const expectFailure = (folder: string, message: RegExp | string) => expect(() => migrate(folder)).to.throw(message);
 
 describe('migrate', () => {

@@ -24,7 +24,6 @@ async function fresh() {
 }
 
 describe('Tasks', () => {
-  /** Returns the steps of a query's plan. */
   function planOf(database: Database, sql: string): string {
     const values = Array.from({ length: new Set(sql.match(/\$\d+/g)).size || sql.split('?').length - 1 }, () => 1);
     const plan = database.statement(`EXPLAIN QUERY PLAN ${sql}`).all(...values);

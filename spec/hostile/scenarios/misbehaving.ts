@@ -1,4 +1,3 @@
-/** Handlers module whose actions misbehave. */
 function hang() {
   for (;;);
 }

@@ -17,7 +17,6 @@ const submits = (action: string) =>
     await setTimeout(MISBEHAVIOUR_MS);
   });
 
-/** Submits tasks that cannot succeed. */
 const submitsFailing = (clients: number) =>
   repeating(clients, (attacker) => attacker.submit('{"action":"sum","data":{"numbers":["1"]}}'));
 

@@ -94,7 +94,6 @@ export async function startDispatching(options: Partial<Pick<DispatcherOptions, 
   const dispatcher = new Dispatcher({ ...parts, actions: new Map(), prefetch: 5, ...options });
   dispatcher.start();
   afterTest(() => dispatcher.stop(now));
-  /** Publishes messages with these ids, one after another. */
   const publish = async (ids: Iterable<string>, callbackUrl?: string) => {
     for (const id of ids) {
       const body = `{"id":"${id}","action":"${id}","data":{},"created_at":1790000000}`;

@@ -90,7 +90,6 @@ for (const isolation of ['thread', 'process'])
   describe(`a handler in a ${isolation} of its pool`, () => {
     const shared = onceForSuite(() => startHandlers(handlers, { ...patient, TASK_ISOLATION: isolation }));
 
-    /** Runs a handler that returns. Returns its output. */
     async function outputOf(action: string, data?: object, about = {}) {
       expect(await shared().run(action, data, about), action).to.deep.equal(returned);
       return shared().output();

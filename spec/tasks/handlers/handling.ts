@@ -81,5 +81,4 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
 /** Outcome of a handler that returned, without its output. */
 export const returned = { ended: 'returned' } as Outcome;
 
-/** Returns the outcome of a handler that threw. */
 export const failed = (reason: string, permanent = false): Outcome => ({ ended: 'raised', reason, permanent });

@@ -72,7 +72,6 @@ async function startSecured({ corsOrigins = [], ...options }: TickerBundleOption
   const tasks = await startTasksServer({ access, corsOrigins });
   const token = (userId = 'demo', scope = user) =>
     tokens.issue({ user_id: userId, role: 'user', apiKey: userId }, scope, '127.0.0.1');
-  /** Returns the header with a new token. */
   const signIn = async (userId?: string, scope?: Scope) => bearer(await token(userId, scope));
   /** Sends a request. Does not read a stream of events. */
   const ask = async (operation: string, headers: Record<string, string> = {}, id = ID) => {
@@ -92,7 +91,6 @@ async function startSecured({ corsOrigins = [], ...options }: TickerBundleOption
   return {
     ...{ tasks, ticker, signIn, ask },
     statusOf: async (...values: Parameters<typeof ask>) => (await ask(...values)).status,
-    /** Ends a token. */
     revoke: async (headers: ReturnType<typeof bearer>) =>
       ticker.tokens.revoke((await ticker.tokens.verify(tokenIn(headers))) as never),
     /** Submits a task as a user with all rights. Returns its id. */

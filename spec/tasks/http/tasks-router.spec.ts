@@ -59,9 +59,8 @@ describe('POST /tasks', () => {
   it('accepts a body in chunks, which may split a character', async () => {
     const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Connection: close', 'Transfer-Encoding: chunked'];
     const { socket, ended } = await connectRaw(server().port, ...lines);
-    for (const chunk of ['{"action":"\xc3', '\xbc"', '}', '']) {
+    for (const chunk of ['{"action":"\xc3', '\xbc"', '}', ''])
       socket.write(`${chunk.length.toString(16)}\r\n${chunk}\r\n`, 'latin1');
-    }
     expect(parseResponse(await ended).status).to.equal(202);
     expect(JSON.parse((await server().queued())[0]?.body ?? '').action).to.equal('ü');
   });
@@ -206,9 +205,8 @@ describe('the body limit of POST /tasks', () => {
     const { submit, queued } = server();
     expect((await submit(submissionOf(200))).status).to.equal(202);
     expect(await queued()).to.have.length(1);
-    for (const body of [submissionOf(201), 'x'.repeat(201), JSON.stringify({ action: 'ü'.repeat(100) })]) {
+    for (const body of [submissionOf(201), 'x'.repeat(201), JSON.stringify({ action: 'ü'.repeat(100) })])
       expect(await submit(body)).to.deep.include({ status: 413, body: { error: 'request body too large' } });
-    }
     expect(await queued()).to.deep.equal([]);
   });
 

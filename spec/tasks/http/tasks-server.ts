@@ -41,7 +41,6 @@ interface Options
     Partial<Pick<QueueBounds, 'maxLength' | 'maxBytes'>> {
   bodyLimit?: number;
   bodyBudget?: ByteBudget;
-  /** Clock of the routers. */
   clock?: Clock;
   /** Whether the responses match the contract, unlike those with made-up rows. */
   realRows?: boolean;
@@ -114,7 +113,6 @@ export async function startTasksServer(options: Options = {}) {
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);
   const tasksUrl = `${url}/tasks`;
   const file = join(dataDir, 'tasks.db');
-  /** Waits for the next `count` deliveries of the queue. */
   const takeAll = async (count: number): Promise<Delivery[]> => {
     const deliveries: Delivery[] = [];
     await until(async () => {
@@ -132,7 +130,6 @@ export async function startTasksServer(options: Options = {}) {
     const { status, body } = await request(url + path, { method, body: JSON.stringify(value) ?? null, headers });
     return [status, body] as const;
   };
-  /** Opens the file with the rows. */
   const database = () => openBeside(dataDir);
   return {
     ...captured,
@@ -144,7 +141,6 @@ export async function startTasksServer(options: Options = {}) {
       await until(() => checks.timers > 0);
       checks.advance(CHECK_TIMEOUT_MS);
     },
-    /** Path of the file with the rows. */
     file,
     submit: (body: NonNullable<RequestInit['body']>, init: RequestInit = {}) =>
       request(tasksUrl, { method: 'POST', body, ...init }),
@@ -159,7 +155,6 @@ export async function startTasksServer(options: Options = {}) {
     find: async (id: string) => (await request(`${tasksUrl}/${id}`)).body,
     /** Takes the waiting messages from the queue, in order. */
     queued: async (): Promise<Message[]> => [...(await queue.take(10_000, true)).deliveries],
-    /** Waits for the next delivery of the queue. */
     take: async () => (await takeAll(1))[0] as Delivery,
     takeAll,
     settle,

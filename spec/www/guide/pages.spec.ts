@@ -6,7 +6,6 @@ import { projectFolder } from '../../support/program.ts';
 const pages = ['README.md', ...globSync('www/guide/*.md', { cwd: projectFolder })];
 const read = (page: string) => readFileSync(resolve(projectFolder, page), 'utf8');
 
-/** Returns the anchors of all headings. */
 function anchors(text: string): string[] {
   const headings = Array.from(text.matchAll(/^#+ (.+)$/gm), ([, heading = '']) => heading.toLowerCase());
   return headings.map((heading) => heading.replace(/[^\w -]/g, '').replaceAll(' ', '-'));
