@@ -28,7 +28,6 @@ async function embed(own?: StartOptions['settings']): Promise<RunningServices> {
 
 const tasksAt = ({ ports }: RunningServices) => `http://127.0.0.1:${ports.tasks}/tasks`;
 
-/** Submits a task and waits until its row is stored. */
 async function complete(services: RunningServices): Promise<void> {
   const { body } = await post(tasksAt(services), { action: 'uppercase', data: { text: 'hello' } });
   const { result } = await untilTask(tasksAt(services).replace('/tasks', ''), body.id);

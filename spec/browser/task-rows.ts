@@ -9,7 +9,6 @@ export const startWithHandlers = async (source: string, env: Record<string, stri
 
 export const listedActions = (page: Page): Locator => page.locator('[data-part="list"] [data-part="action"]');
 
-/** Waits until the list has a task with an action. */
 export const lists = (page: Page, action: string): Promise<void> =>
   listedActions(page)
     .filter({ hasText: new RegExp(`^${action}$`) })
@@ -24,7 +23,6 @@ export async function fill(form: Locator | Page, fields: Record<string, string>)
   for (const [label, text] of Object.entries(fields)) await form.getByLabel(label, { exact: true }).fill(text);
 }
 
-/** Waits until parts of the page show exactly these texts. */
 export async function partsShow(page: Page, texts: Record<string, string>): Promise<void> {
   for (const [name, text] of Object.entries(texts)) await partShows(page, name, new RegExp(`^${text}$`));
 }
@@ -50,7 +48,6 @@ export const ownTask = (page: Page, state: string): Locator => page.locator(`.ow
 
 export const queueButton = (page: Page): Locator => page.getByRole('button', { name: 'Queue task' });
 
-/** The list of actions in the form for other actions. */
 export const actionChoice = (page: Page): Locator =>
   page.getByLabel('Action', { exact: true }).and(page.locator('select'));
 

@@ -56,7 +56,6 @@ async function yields(page: Page, output: string): Promise<void> {
   await page.locator('.own-output', { hasText: output }).waitFor();
 }
 
-/** Chooses a form and fills its fields. */
 async function enter(page: Page, form: 'uppercase' | 'sum' | 'other', fields: Record<string, string>): Promise<void> {
   await page.getByLabel(form).check();
   await fill(page, fields);

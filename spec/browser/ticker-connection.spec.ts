@@ -27,7 +27,6 @@ const edge = async (page: Page) => Number(await slider(page).getAttribute('aria-
 
 const openDrawer = (page: Page) => page.getByRole('button', { name: 'Developers' }).click();
 const openDiagnostics = (page: Page) => part(page, 'connection').click();
-/** Returns what the diagnostics show, by part. */
 const readings = (page: Page): Promise<Record<string, string>> =>
   part(page, 'diagnostics').evaluate((element) => {
     const parts = [...element.querySelectorAll<HTMLElement>('[data-part]')];

@@ -5,7 +5,6 @@ import { listenLocally } from '../support/free-port.ts';
 /** A response in place of the service's; or the service's response, lost or held back. */
 type Fault = { status: number; headers?: OutgoingHttpHeaders } | 'lost' | 'buffered';
 
-/** Starts a proxy to a service, which fails requests as told. */
 export async function faultyProxy(service: string) {
   const { hostname, port } = new URL(service);
   const faults = new Map<string, Fault[]>();

@@ -27,7 +27,6 @@ const payloads = fc.oneof(
 const mostly = <T, U>(usual: T, arbitrary: fc.Arbitrary<U>): fc.Arbitrary<T | U> =>
   fc.oneof({ weight: 9, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary });
 
-/** WebSocket frames from a client, valid and invalid. */
 const frames = fc.record({
   fin: fc.oneof({ weight: 4, arbitrary: fc.constant(true) }, { weight: 1, arbitrary: fc.constant(false) }),
   /** The three reserved bits. */

@@ -67,7 +67,6 @@ const compiled = new WeakMap<object, ValidateFunction>();
 /** Returns a schema whose references lead to the OpenAPI document. */
 const absolute = (schema: object) => JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"openapi#/'));
 
-/** Returns the mismatch of a value and a schema, or undefined. */
 export function mismatch(schema: object, value: unknown): string | undefined {
   const validate = compiled.get(schema) ?? ajv.compile(absolute(schema));
   compiled.set(schema, validate);

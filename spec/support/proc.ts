@@ -1,4 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 
 export const residentBytes = (pid: number): number => memory(pid, 'VmRSS');
 
@@ -39,3 +41,13 @@ export function openFiles(pid: number): string[] {
 }
 
 export const openSockets = (pid: number): number => openFiles(pid).filter((file) => file.startsWith('socket:')).length;
+
+/** Returns the bytes of live objects on the heap after a full garbage collection. */
+export async function liveHeapBytes(): Promise<number> {
+  setFlagsFromString('--expose-gc');
+  const collect: () => void = runInNewContext('gc');
+  // Reactions of settled promises keep objects alive until they have run.
+  await new Promise(setImmediate);
+  collect();
+  return process.memoryUsage().heapUsed;
+}

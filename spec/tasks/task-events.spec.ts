@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { type Cursor, TaskEvents } from '../../main/tasks/task-events.ts';
 import { systemRandom } from '../../workers/shared/clock.ts';
-import { liveHeapBytes } from '../support/heap.ts';
 import { ManualClock } from '../support/manual-clock.ts';
+import { liveHeapBytes } from '../support/proc.ts';
 
 const ignore = () => {};
 

@@ -6,7 +6,7 @@ import { type Actor, type CloseCode, closeCodes, type Monitor } from '../../main
 import { FINAL_CLOSE_CODES } from '../../www/client/errors.ts';
 import { Crowd } from '../load/crowd.ts';
 import { onceForSuite } from '../support/cleanup.ts';
-import { liveHeapBytes } from '../support/heap.ts';
+import { liveHeapBytes } from '../support/proc.ts';
 import { connectHalfOpen, connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
 import { Recorder } from '../support/ticker.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
@@ -248,7 +248,6 @@ describe('a client that sends too much', () => {
   });
 });
 
-/** Attempts a handshake. Returns its status. */
 async function attemptHandshake(bundle: TickerBundle) {
   const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
   const { status } = parseResponse(await raw.until(/\r\n\r\n/));

@@ -27,7 +27,6 @@ async function fresh(name = 'words.db'): Promise<{ path: string; database: Datab
   return { path, database: connectTo(path) };
 }
 
-/** Replaces a file and its log by another database. */
 function exchange(path: string): void {
   makeFile(`${path}.other`, 'exchanged');
   for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true });

@@ -1,6 +1,5 @@
 import type { Scenario, Scenarios } from '../attacker.ts';
-import { bodies } from './bodies.ts';
-import { readers } from './readers.ts';
+import { bodies, readers } from './bodies.ts';
 import { fuzz, origins, pipelines } from './requests.ts';
 import { streams, tokens } from './streams.ts';
 import { tasks } from './tasks.ts';

@@ -78,7 +78,6 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
   };
 }
 
-/** Outcome of a handler that returned, without its output. */
 export const returned = { ended: 'returned' } as Outcome;
 
 export const failed = (reason: string, permanent = false): Outcome => ({ ended: 'raised', reason, permanent });

@@ -16,7 +16,6 @@ const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 const write = (services: RunningServices, page: string, heading: string, language: string, file: string) =>
   projectWith({ [file]: adapt(examples(page, heading, language)[0], services) });
 
-/** Waits until a client has printed two lines of prices. */
 async function expectPrices(command: string, API_KEY: string): Promise<void> {
   const client = watch(paste(command, { API_KEY }));
   const lines = () => client.output().split('\n').slice(0, -1);
