@@ -5,12 +5,11 @@ import { logCheck } from '../../main/admin/service.ts';
 import type { Check } from '../../main/http/readiness.ts';
 import { registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
-import { countTurns } from '../support/event-loop-turns.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, head } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
-import { until } from '../support/until.ts';
+import { countTurns, until } from '../support/until.ts';
 
 async function start(options: Partial<Parameters<typeof createAdminApp>[0]> = {}) {
   const metrics = new Registry();

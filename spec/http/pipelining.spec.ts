@@ -1,11 +1,10 @@
 import type { RequestListener, ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { READING_MS } from '../../main/http/turn-limit.ts';
-import { countTurns } from '../support/event-loop-turns.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake, head } from '../support/raw-connection.ts';
 import { serve, statusFrom } from '../support/server.ts';
-import { until } from '../support/until.ts';
+import { countTurns, until } from '../support/until.ts';
 
 const plain = head('GET / HTTP/1.1', 'Host: localhost');
 

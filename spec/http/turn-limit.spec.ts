@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { TURN_BYTES, TurnLimit } from '../../main/http/turn-limit.ts';
-import { countTurns } from '../support/event-loop-turns.ts';
+import { countTurns } from '../support/until.ts';
 
 /** Begins work of these costs. Returns for each piece of work the event-loop turn in which it began, counted from 0. */
 async function turnsOf(costs: readonly number[]): Promise<number[]> {

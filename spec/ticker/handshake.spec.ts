@@ -4,11 +4,10 @@ import type { TickerAppOptions } from '../../main/ticker/service.ts';
 import type { Identity } from '../../main/ticker/tokens.ts';
 import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
-import { countTurns } from '../support/event-loop-turns.ts';
 import { request } from '../support/program.ts';
 import { connectHalfOpen, connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
-import { until } from '../support/until.ts';
+import { countTurns, until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 /** Lines of a handshake without a header, and with other lines at the end. */

@@ -7,10 +7,9 @@ import { SMALL_BODY_BYTES } from '../../../main/tasks/http/prepare-submission.ts
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
-import { countTurns } from '../../support/event-loop-turns.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, head, parseResponse } from '../../support/raw-connection.ts';
-import { until } from '../../support/until.ts';
+import { countTurns, until } from '../../support/until.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 /** Returns a submission with exactly this number of bytes. */
