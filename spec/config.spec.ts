@@ -49,7 +49,6 @@ function anyText(key: string, ...texts: string[]): Variable {
   return { key, good: Object.fromEntries(texts.map((text) => [text, text])), bad: {} };
 }
 
-/** Returns values that are all refused with the same error. */
 const allBad = (expected: string, ...texts: string[]) => Object.fromEntries(texts.map((text) => [text, expected]));
 
 function symbolsNamed(count: number): string {

@@ -28,7 +28,6 @@ async function startContender(name: string, options: ContenderOptions): Promise<
   return watch(child);
 }
 
-/** Starts a peer that tells its port when it listens. */
 export async function startPeer(name: string, ...args: number[]) {
   const server = await startContender(name, { args });
   const { port } = await server.logged((line) => line.port !== undefined);

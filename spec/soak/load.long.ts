@@ -139,7 +139,6 @@ function ends<T>(name: string, step: Promise<T>): Promise<T> {
 const minutes = Number(process.env.SOAK_MINUTES ?? 10);
 /** Number of rounds that the minutes are divided into. After each round, the idle process is measured. */
 const ROUNDS = 6;
-/** Number of clients that read the stream throughout. */
 const READERS = 200;
 
 describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, () => {

@@ -122,7 +122,6 @@ export class TestQueue {
     return (await this.store.take(max, isIdle)).deliveries;
   }
 
-  /** Takes exactly `count` messages. */
   async takeAll(count: number): Promise<SixOrMore> {
     const deliveries = await this.take(count);
     expect(deliveries).to.have.length(count);

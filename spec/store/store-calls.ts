@@ -15,7 +15,6 @@ export function searchIn(store: TaskStore, filter: SearchFilter, limit = 10_000)
   return select(store.reads, filter, async () => {}, { limit });
 }
 
-/** Returns the newest matching rows. */
 export async function listIn<Part extends keyof RowParts = 'whole'>(
   rows: TaskStore['reads']['rows'],
   { before, ...filter }: SearchFilter & { before?: Position | undefined } = {},

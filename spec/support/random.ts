@@ -38,7 +38,6 @@ export class SeededRandom implements Random {
     return Math.floor(this.number() * bound);
   }
 
-  /** Returns a whole number from `least` to `most`. */
   between(least: number, most: number): number {
     return least + this.below(most - least + 1);
   }

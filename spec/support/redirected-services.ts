@@ -59,7 +59,6 @@ export async function startRedirected(options: { redirect?: string; terminal?: b
       const [demo] = runOn(dataDir, "SELECT api_key FROM api_keys WHERE user_id = 'demo'", 'auth.db');
       return (await post(`${address('ticker')}/auth/token`, demo)).body.token;
     },
-    /** Returns the value of a metric without labels. */
     async metric(metric: string) {
       const { body } = await request(`${address('admin')}/metrics`);
       return Number(new RegExp(`^${metric} (\\d+)$`, 'm').exec(body)?.[1]);

@@ -41,7 +41,6 @@ export async function severable(service: string) {
   afterTest(cut);
   const ownPort = await listenLocally(server);
   return {
-    /** The URL of the service, at the proxy. */
     url: service.replace(host, `127.0.0.1:${ownPort}`),
     /** Number of connections that were destroyed at once. */
     get refused() {

@@ -66,6 +66,19 @@ describeWithPostgres('PostgresStore', () => {
     expect(await sql(transactions)).to.have.length(1);
   });
 
+  it('syncs a submission and a cancellation before their answers, but not a settlement, which may be repeated', async () => {
+    const { sql, one } = await fresh();
+    await sql('CREATE TABLE changes (change text)');
+    await sql(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      INSERT INTO changes VALUES (TG_OP || ' ' || current_setting('synchronous_commit')); RETURN NULL; END $$`);
+    await sql('CREATE TRIGGER note AFTER INSERT OR DELETE ON messages FOR EACH STATEMENT EXECUTE FUNCTION note()');
+    await one.publish('ab');
+    await one.cancel('a');
+    await one.settle(await one.next(), complete());
+    const changes = await sql<{ change: string }>('SELECT change FROM changes GROUP BY change ORDER BY min(ctid)');
+    expect(changes.map(({ change }) => change)).to.deep.equal(['INSERT on', 'DELETE on', 'DELETE off']);
+  });
+
   it('refuses a value that PostgreSQL cannot store, and nothing beside it', async () => {
     const { one, store } = await fresh();
     const messages = [messageOf('a'), { ...messageOf('b'), body: '\0' }, messageOf('c'), messageOf('a')];

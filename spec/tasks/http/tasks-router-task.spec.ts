@@ -12,7 +12,6 @@ import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const notFound = [404, { error: 'task not found' }];
 
-/** Submits a task and takes its delivery from the queue. */
 async function submitAndTake(server: TasksServer) {
   const id = await server.submitTask();
   return { id, delivery: await server.take() };

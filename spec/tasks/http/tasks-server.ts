@@ -158,7 +158,6 @@ export async function startTasksServer(options: Options = {}) {
     take: async () => (await takeAll(1))[0] as Delivery,
     takeAll,
     settle,
-    /** Settles a delivery as completed. Returns its row. */
     async complete(delivery: Delivery, times?: AttemptTimes): Promise<TaskRow> {
       await settle(delivery, { kind: 'complete', result: RESULT }, times);
       return store.reads.rows.find(delivery.id) as TaskRow;
