@@ -68,7 +68,6 @@ async function openForm(page: Page): Promise<void> {
   await actionChoice(page).waitFor();
 }
 
-/** Queues a task of an action from the handlers module. */
 async function queue(page: Page, action: string, json = '{}'): Promise<void> {
   await openForm(page);
   await actionChoice(page).selectOption(action);
@@ -254,8 +253,14 @@ describeInBrowser('the form with a handlers module', () => {
     await queue(page, 'soon');
     await ownTask(page, 'retrying').waitFor();
     const id = await ownTask(page, 'retrying').getAttribute('data-id');
+    // The page asks for the task before its cancellation, and is answered with 404 after the event that tells of it.
+    const isTold = Promise.withResolvers<void>();
+    await page.route(`**/tasks/${id}`, (route) => isTold.promise.then(() => route.continue()));
+    await page.waitForRequest(`**/tasks/${id}`);
     expect((await fetch(`${tasks}/tasks/${id}`, { method: 'DELETE' })).status).to.equal(204);
     await cancelled('soon').nth(1).waitFor();
+    isTold.resolve();
+    await page.waitForResponse(`**/tasks/${id}`);
 
     // Until the service has refused the cancellation, the page does not learn of the end.
     let isRefused = false;
@@ -271,7 +276,7 @@ describeInBrowser('the form with a handlers module', () => {
     await page.locator('.task-row', { hasText: 'uppercase' }).waitFor();
     await cancelButton.click();
     await ownTask(page, 'completed').waitFor();
-    expect(isRefused).to.equal(true);
+    expect([isRefused, await cancelled('soon').count()]).to.deep.equal([true, 2]);
     expect(await part(page, 'toast').isVisible(), 'a finished task is no error').to.equal(false);
 
     await queue(page, 'declined', '{"amount": 12}');

@@ -138,7 +138,6 @@ export class TestQueue {
     return this.takeIds(9);
   }
 
-  /** Publishes messages and takes them. */
   async running(ids: string, options: Partial<db.Message> = {}) {
     await this.publish(ids, options);
     return this.takeAll(ids.length);

@@ -5,7 +5,6 @@ import { afterTest, onceForSuite } from './cleanup.ts';
 import { lackingPostgres, startPostgres } from './postgres-server.ts';
 import { describeWith } from './requirements.ts';
 
-/** Server of all suites. */
 let shared: ReturnType<typeof startPostgres> | undefined;
 
 /** Defines a suite that needs PostgreSQL. Without PostgreSQL the suite is pending locally and fails in CI. */

@@ -53,7 +53,6 @@ export async function connect(
     });
   });
 
-  /** The response that completed the handshake. */
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     socket.once('upgrade', (answer) => {
       note(answer);

@@ -27,7 +27,7 @@ function watch(id: string) {
   const request = async (): Promise<TaskDetail> => {
     seen = versionOf(known());
     const state: TaskDetail | undefined = await found(task.get());
-    if (state === undefined) model.forget((each) => each.id === id);
+    if (state === undefined) model.forget((each) => each.id === id && each.state !== 'cancelled');
     const earlier = answer.peek();
     // A response may be older than the cancellation.
     const isCancelled = earlier.status === 'cancelled' || (state === undefined && isCancelling.peek());

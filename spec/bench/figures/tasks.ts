@@ -20,7 +20,6 @@ const besideBase: Reading[] = [
   { key: 'cpu', name: `CPU of a task, beside the version in ${BASE}`, unit: 'µs', beside: 'base' },
 ];
 
-/** How fast queued tasks are processed. */
 export function tasks(count: number): Figure {
   return {
     name: `${count} tasks worked off`,

@@ -163,7 +163,6 @@ export async function startTasksServer(options: Options = {}) {
       return store.reads.rows.find(delivery.id) as TaskRow;
     },
     database,
-    /** Writes rows, without messages. */
     storeRow(...rows: TaskRow[]): void {
       const columns = ['id', 'payload', 'status', 'result', 'created_at', 'processed_at'] as const;
       const insert = database().prepare(`INSERT INTO tasks (${columns}) VALUES (?, ?, ?, ?, ?, ?)`);
