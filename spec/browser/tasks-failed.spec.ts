@@ -51,7 +51,6 @@ const button = (page: Page, name: string) => page.getByRole('button', { name, ex
 
 const counts = async (tasks: string) => (await request(`${tasks}/queue`)).body;
 
-/** Queues tasks and waits until `count` have failed. */
 async function fail(tasks: string, count: number, ...submissions: object[]): Promise<void> {
   await post(`${tasks}/tasks/batch`, { tasks: submissions });
   await untilFailed(tasks, count);

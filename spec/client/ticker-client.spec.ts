@@ -8,7 +8,6 @@ import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { eventually, until } from '../support/until.ts';
 import { faultyProxy } from './faulty-proxy.ts';
 
-/** Creates a client, with the states that it has had. */
 function clientOf(url: string, options: TickerOptions) {
   const client = new TickerClient(url, options);
   const states: Status[] = [];

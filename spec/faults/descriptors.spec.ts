@@ -11,7 +11,6 @@ import { statusFrom } from '../support/server.ts';
 import { until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
-/** Opens connections, and waits until each is accepted or refused. */
 async function connectMany(url: string, count: number, localAddress = '127.0.0.1'): Promise<Socket[]> {
   const port = Number(new URL(url).port);
   const open = () => connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {});

@@ -6,7 +6,6 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { pricesOf } from '../support/ticker.ts';
 
-/** Opens a node's bus, and records the messages that the bus receives. */
 export async function openBus(databaseUrl: string, clock: Clock = systemClock, database = openDatabase(databaseUrl)) {
   const captured = captureLog();
   const bus = new Bus({ databaseUrl, database, clock, random: systemRandom, log: captured.log });

@@ -56,6 +56,7 @@ export function describeSchedules({ it, driver: { isDurable } }: QueueTests): vo
     const put = (names: string[]) => Promise.all(names.map((name) => schedules.put(schedule(name))));
     await put(numbers(MAX_SCHEDULES - 1));
     expect(await put(['x', 'y'])).to.deep.equal([true, false]);
+    expect(await schedules.put(schedule('x', { definition: '2' })), 'a change').to.equal(true);
     expect(await schedules.put(schedule('x', { source: 'module', definition: '[]' }))).to.equal(true);
     expect(await schedules.put(schedule('x', { definition: '1' }))).to.equal(false);
     expect(await find(queue, 'x')).to.include({ source: 'module', definition: '[]' });

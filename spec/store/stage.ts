@@ -104,7 +104,6 @@ export class TestQueue {
     }
   }
 
-  /** Publishes messages in one event loop turn. */
   async publishTogether(ids: readonly string[], options?: Partial<db.Message>): Promise<void> {
     await Promise.all(ids.map((id) => this.publish([id], options)));
   }

@@ -238,5 +238,8 @@ describe('the history of the queue', () => {
       expect(startHistory({}, damaged).history.read()).to.include({ seconds: 0 });
     const future = startHistory({}, history.save(), -100);
     expect(future.history.read()).to.deep.include({ seconds: 0, starts: [START - 100] });
+    let last = history;
+    for (let second = 101; second <= 201; second++) last = startHistory({}, last.save(), second).history;
+    expect(last.read().starts.at(-1), 'the newest of many').to.equal(START + 201);
   });
 });

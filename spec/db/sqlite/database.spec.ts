@@ -8,7 +8,6 @@ import { Database, type DatabaseOptions } from '../../../db/sqlite/database.ts';
 import { DatabaseUnavailable } from '../../../db/task-store.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
-/** Creates a database file with one table and one word in it. */
 function makeFile(path: string, word = 'first'): void {
   const file = new DatabaseSync(path);
   file.exec(`PRAGMA journal_mode = WAL; CREATE TABLE words (word TEXT); INSERT INTO words VALUES ('${word}')`);

@@ -23,7 +23,6 @@ class HandDrivenPool {
   readonly isUsed = true;
   readonly #given = new Condition();
 
-  /** Ids of all tasks run so far, in order. */
   get ids(): string {
     return this.runs.map(({ delivery }) => delivery.id).join('');
   }

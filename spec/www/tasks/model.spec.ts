@@ -43,7 +43,6 @@ function startModel() {
       document.visibilityState = visibilityState;
       document.dispatchEvent(new Event('visibilitychange'));
     },
-    /** Opens a list, and answers its first listing. */
     open(state: State, tasks: object[] = [], next?: string) {
       model.open(state, ALL);
       return answer(tasks, next);
