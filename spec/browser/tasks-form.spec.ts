@@ -253,7 +253,7 @@ describeInBrowser('the form with a handlers module', () => {
     await queue(page, 'soon');
     await ownTask(page, 'retrying').waitFor();
     const id = await ownTask(page, 'retrying').getAttribute('data-id');
-    // The page asks for the task before its cancellation, and is answered with 404 after the event that tells of it.
+    // The page asks for the task before its cancellation, and is answered with 404 after the event that reports it.
     const isTold = Promise.withResolvers<void>();
     await page.route(`**/tasks/${id}`, (route) => isTold.promise.then(() => route.continue()));
     await page.waitForRequest(`**/tasks/${id}`);

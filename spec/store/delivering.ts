@@ -86,7 +86,7 @@ export function describeDelivering({ it }: QueueTests): void {
       expect(await queue.message('a')).to.include({ state, runAt: START + 60, acceptedAt: START });
       expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: START + 60 });
       await queue.publish('b');
-      // No time is told while more messages may be due already.
+      // No time is returned while more messages may be due already.
       expect(await queue.store.take(1, true)).to.have.property('nextRunAt', undefined);
       expect(await queue.takenAt(START + 59)).to.equal('');
       queue.now = START + 60;

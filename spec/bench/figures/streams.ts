@@ -10,7 +10,7 @@ import { cpuOf, gatherCrowd, startPeer, streamOf } from '../server.ts';
 /** Socket.IO's own protocol inside of WebSocket frames. */
 const socketIo: Dialect = { hello: '40', answers: { '2': '3' }, offset: '42["tick",'.length };
 
-/** What a stream costs with so many clients, and whether `most` clients, as many as a process may have, get every tick. */
+/** Cost of a stream with that many clients, and whether `most` clients, as many as a process may have, get every tick. */
 export function stream(clients: number, most: number, seconds: number): Figure {
   const beside = 'ws loop';
   const of = `product, ${most} clients`;
@@ -79,7 +79,7 @@ async function measure({ server, target }: Stream, connections: number, seconds:
 
 const TOKEN_EACH = 'product, a token each';
 
-/** What it costs to let clients in, all at once. */
+/** Cost of clients that connect all at once. */
 export function upgrades(clients: number): Figure {
   const cpu = { key: 'cpu', unit: 'µs', beside: 'ws accept' };
   return {

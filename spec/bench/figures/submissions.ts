@@ -17,7 +17,7 @@ const BATCHES = 'product, batches';
 const single = { path: '/tasks', body: JSON.stringify(TASK), tasks: 1 };
 const batch = { path: '/tasks/batch', body: JSON.stringify({ tasks: Array(BATCH).fill(TASK) }), tasks: BATCH };
 
-/** How many submissions a second are accepted over HTTP, and in batches over a quarter of the connections. */
+/** Number of submissions a second that are accepted over HTTP, and in batches over a quarter of the connections. */
 export function submissions(connections: number, seconds: number): Figure {
   return {
     name: `POST /tasks over ${connections} connections, ${seconds} s`,
@@ -75,7 +75,7 @@ const QUEUE_MAX_LENGTH = 30_000;
 const DEFAULTS = 'product, default settings';
 const PEER = 'Fastify, BullMQ, SQLite';
 
-/** What becomes of the stream, and of the work, while submissions come as fast as they can. */
+/** Ticks and processed tasks while submissions come as fast as they can. */
 export function flood(clients: number, seconds: number): Figure {
   return {
     name: `POST /tasks flooded over ${CONNECTIONS} connections, ${seconds} s, with ${clients} clients of the stream`,
