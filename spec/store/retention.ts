@@ -11,7 +11,7 @@ const rowsAt = (ids: readonly string[], createdAt: number, processedAt: number |
   ids.map((id) => ({ id, createdAt, processedAt }));
 
 /** Returns the ids of the rows, in the order of their numbers. */
-export async function leftIn({ store }: TestQueue): Promise<string[]> {
+async function leftIn({ store }: TestQueue): Promise<string[]> {
   const { found } = await store.reads.rows.search({}, undefined, 1000);
   return found.map(({ id }) => id).sort((one, other) => Number(one) - Number(other));
 }

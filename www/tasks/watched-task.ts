@@ -27,9 +27,9 @@ function watch(id: string) {
   const request = async (): Promise<TaskDetail> => {
     seen = versionOf(known());
     const state: TaskDetail | undefined = await found(task.get());
+    // A response may be older than the cancellation, whose event the model keeps.
     if (state === undefined) model.forget((each) => each.id === id && each.state !== 'cancelled');
     const earlier = answer.peek();
-    // A response may be older than the cancellation.
     const isCancelled = earlier.status === 'cancelled' || (state === undefined && isCancelling.peek());
     const newest = !isCancelled && state ? state : { ...earlier, status: isCancelled ? 'cancelled' : 'unknown' };
     if (!isUnfinished(newest.status)) isCancelling.value = false;
