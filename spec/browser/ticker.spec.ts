@@ -431,6 +431,8 @@ describeInBrowser('a chart of the ticker client', () => {
     const becomes = (fits: (from: number, to: number) => boolean) =>
       eventually(edges, ([from = 0, to = 0]) => fits(from, to));
     const [left = 0, last = 0] = await becomes((from, to) => to - from === 60);
+    // Until the large chart is drawn, nothing takes its keys.
+    await page.locator('.u-over').waitFor();
     await chart.press('+');
     await becomes((from, to) => to - from === 48);
     await chart.press('Shift+ArrowLeft');
