@@ -77,7 +77,7 @@ describeInBrowser('the ticker client', () => {
       expect(await changes(read)).to.match(/^\$[\d,]+\.\d\d$/);
       const number = async (name: string) => Number((await shown(page, symbol, name))?.replace(/[$,]/g, ''));
       expect(await number('high')).to.be.at.least(await number('low'));
-      expect(await page.locator(`[data-symbol="${symbol}"] canvas`).count()).to.equal(1);
+      await page.locator(`[data-symbol="${symbol}"] canvas`).waitFor();
     }
     expect(await part(page, 'change-since').first().textContent()).to.match(/^Change since \d\d:\d\d:\d\d$/);
     const change = part(page, 'change').and(page.locator('[data-direction=up], [data-direction=down]')).first();
