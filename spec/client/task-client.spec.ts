@@ -6,7 +6,7 @@ import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts'
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { faultyProxy } from './faulty-proxy.ts';
+import { faultyNetwork } from './faulty-network.ts';
 import type handlers from './sample-handlers.ts';
 
 const TASK_HANDLERS = fileURLToPath(new URL('sample-handlers.ts', import.meta.url));
@@ -73,31 +73,31 @@ describe('the client of the task queue', () => {
   });
 
   it('submits again after 429, 500 and a lost answer, and makes one task of each', async () => {
-    const proxy = await faultyProxy(running().tasks);
-    const client = clientOf(proxy.url);
+    const network = await faultyNetwork(running().tasks);
+    const client = clientOf(network.url, { fetch: network.fetch });
     const { accepted } = await client.queue.status();
-    proxy.fail('/tasks', { status: 429, headers: { 'Retry-After': '1' } }, { status: 500 }, 'lost', 'lost');
+    network.fail('/tasks', { status: 429, headers: { 'Retry-After': '1' } }, { status: 500 }, 'lost', 'lost');
     const startedAt = performance.now();
     const task = await client.submit('resize', { width: 2 });
     expect(performance.now() - startedAt).to.be.at.least(1000);
-    expect(proxy.requests.filter((each) => each === 'POST /tasks')).to.have.length(5);
+    expect(network.requests.filter((each) => each === 'POST /tasks')).to.have.length(5);
     expect((await task.result()).output.width).to.equal(2);
-    proxy.fail('/tasks/batch', 'lost');
+    network.fail('/tasks/batch', 'lost');
     await client.batch([{ action: 'resize', data: { width: 3 }, idempotency_key: undefined }]);
     expect((await client.queue.status()).accepted).to.equal(accepted + 2);
     // A request that may have been done is not repeated, unless it has the same effect twice.
-    proxy.fail(`/tasks/${task.id}/run`, 'lost');
+    network.fail(`/tasks/${task.id}/run`, 'lost');
     expect(await thrown(task.run())).to.be.instanceOf(UnreachableError);
     expect(await thrown(task.run())).to.include({ name: 'ServiceError', status: 409, message: 'task finished' });
   });
 
   it('gets results although a proxy buffers the events, refuses them, or cuts them', async () => {
-    const proxy = await faultyProxy(running().tasks);
-    const client = clientOf(proxy.url);
-    proxy.fail('/tasks/events', 'buffered');
+    const network = await faultyNetwork(running().tasks);
+    const client = clientOf(network.url, { fetch: network.fetch });
+    network.fail('/tasks/events', 'lost');
     expect((await (await client.submit('second', {})).result()).output).to.equal(2);
     expect(client.status.state).to.equal('connecting');
-    proxy.cut();
+    network.cut();
     await until(() => client.status.state === 'live');
 
     // The stream continues after the last event, so none is missing.
@@ -105,8 +105,8 @@ describe('the client of the task queue', () => {
     client.on('event', ({ event }) => told.push(event));
     const task = await client.submit('second', {}, { delay: 0.5 });
     await until(() => told.includes('scheduled'));
-    proxy.fail('/tasks/events', { status: 503, headers: { 'Retry-After': '1' } });
-    proxy.cut();
+    network.fail('/tasks/events', { status: 503, headers: { 'Retry-After': '1' } });
+    network.cut();
     await task.result();
     await until(() => told.includes('completed'));
     expect(told).to.deep.equal(['scheduled', 'started', 'retrying', 'started', 'completed']);
@@ -254,12 +254,12 @@ describe('the client of the task queue', () => {
   });
 
   it('sends a request once with `giveUpMs` 0, and reports its failure at once', async () => {
-    const proxy = await faultyProxy(running().tasks);
-    const client = clientOf(proxy.url, { giveUpMs: 0 });
-    proxy.fail('/queue', 'lost', { status: 503 });
+    const network = await faultyNetwork(running().tasks);
+    const client = clientOf(network.url, { fetch: network.fetch, giveUpMs: 0 });
+    network.fail('/queue', 'lost', { status: 503 });
     expect(await thrown(client.queue.status())).to.be.instanceOf(UnreachableError);
     expect(await thrown(client.queue.status())).to.include({ status: 503 });
-    expect(proxy.requests).to.deep.equal(['GET /queue', 'GET /queue']);
+    expect(network.requests).to.deep.equal(['GET /queue', 'GET /queue']);
   });
 
   it('asks again after an answer without a body', async () => {

@@ -6,7 +6,7 @@ import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { eventually, until } from '../support/until.ts';
-import { faultyProxy } from './faulty-proxy.ts';
+import { faultyNetwork } from './faulty-network.ts';
 
 function clientOf(url: string, options: TickerOptions) {
   const client = new TickerClient(url, options);
@@ -70,9 +70,9 @@ describe('the client of the ticker', () => {
   });
 
   it('reconnects when a connection is cut, and says which error has refused others', async () => {
-    const proxy = await faultyProxy(running().ticker);
-    const { client, states, names } = clientOf(proxy.url, { apiKey: running().apiKey });
-    proxy.fail('/auth/token', { status: 429, headers: { 'Retry-After': '1' } }, { status: 500 });
+    const network = await faultyNetwork(running().ticker);
+    const { client, states, names } = clientOf(network.url, { fetch: network.fetch, apiKey: running().apiKey });
+    network.fail('/auth/token', { status: 429, headers: { 'Retry-After': '1' } }, { status: 500 });
     // Without a delay but that of Retry-After.
     mock.method(Math, 'random', () => 0);
     const delays: number[] = [];
@@ -80,13 +80,13 @@ describe('the client of the ticker', () => {
     const prices = client.prices();
     await next(prices);
     expect(delays[0]).to.be.above(500);
-    proxy.cut();
+    network.cut();
     while (names() !== 'connecting offline connecting offline connecting live offline connecting live')
       await next(prices);
     const reasons = states.flatMap((status) => (status.state === 'offline' ? [status.reason] : []));
     expect(reasons.slice(0, 2)).to.deep.equal(['made up', 'made up']);
     // The token is still valid, so it was not exchanged again.
-    expect(proxy.requests.filter((each) => each === 'POST /auth/token')).to.have.length(3);
+    expect(network.requests.filter((each) => each === 'POST /auth/token')).to.have.length(3);
   });
 
   it('connects again after a frame that is no message of the service', async () => {
@@ -123,8 +123,8 @@ describe('the client of the ticker', () => {
   it('exchanges the key again when a token has expired, was revoked, or the clock has jumped', async () => {
     const env = { TOKEN_LIFETIME_SECONDS: '2', TOKEN_EXPIRY_CLOSES: 'true' };
     const services = await startServices({ env });
-    const proxy = await faultyProxy(services.ticker);
-    const { client } = clientOf(proxy.url, { apiKey: services.apiKey });
+    const network = await faultyNetwork(services.ticker);
+    const { client } = clientOf(network.url, { fetch: network.fetch, apiKey: services.apiKey });
     const ends: string[] = [];
     client.on('end', ({ message }) => ends.push(message));
     const prices = client.prices();
@@ -133,10 +133,10 @@ describe('the client of the ticker', () => {
     await client.revoke();
     while (ends.length < 2) await next(prices);
     expect(ends.slice(0, 2)).to.deep.equal(['token expired', 'token revoked']);
-    const exchanges = () => proxy.requests.filter((each) => each === 'POST /auth/token').length;
+    const exchanges = () => network.requests.filter((each) => each === 'POST /auth/token').length;
     const jumped = exchanges();
     mock.timers.enable({ apis: ['Date'], now: Date.now() + 3_600_000 });
-    proxy.cut();
+    network.cut();
     while (exchanges() === jumped) await next(prices);
   });
 
