@@ -124,11 +124,8 @@ describeInBrowser('both clients', () => {
     await page.locator('footer').waitFor({ state: 'attached' });
     expect(await page.evaluate(() => document.documentElement.style.colorScheme)).to.equal('dark');
     // Nothing is painted before the stylesheets are loaded.
-    const first = await eventually(
-      () => ground(page),
-      (colour) => colour !== 'rgba(0, 0, 0, 0)',
-    );
-    expect(first).to.equal(DARK);
+    await until(async () => (await ground(page)) !== 'rgba(0, 0, 0, 0)');
+    expect(await ground(page)).to.equal(DARK);
     release.resolve();
     await page.emulateMedia({ media: 'print' });
     expect(await ground(page), 'on paper').to.equal(LIGHT);

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { changes, countRequests, describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
 import {
   actionChoice,
@@ -194,10 +194,7 @@ describeInBrowser('the form with a handlers module', () => {
     const offers = async (actions: object[], kinds: string) => {
       await page.route('**/actions', (route) => route.fulfill({ json: { actions, unknown_actions: 'reject' } }));
       await page.reload();
-      await eventually(
-        () => texts(page.locator('form .choice label')),
-        (found) => found.join() === kinds,
-      );
+      await until(async () => (await texts(page.locator('form .choice label'))).join() === kinds);
     };
     await offers([{ name: 'uppercase' }, { name: 'sum', schema: {} }], 'uppercase,other');
     await page.getByLabel('other').check();
@@ -222,10 +219,8 @@ describeInBrowser('the form with a handlers module', () => {
     await queue(page, 'steps');
     // An answer shows at most one note, so the others came from events.
     const notes = new Set<string | null>();
-    await eventually(
-      async () => notes.add(await part(page, 'progress-note').textContent()).size - requests(),
-      (others) => others >= 8,
-    );
+    const note = part(page, 'progress-note');
+    await until(async () => notes.add(await note.textContent()).size - requests() >= 8);
     await ownTask(page, 'running')
       .getByText(/^\d\d %$/)
       .waitFor();

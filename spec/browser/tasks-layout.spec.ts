@@ -37,13 +37,8 @@ const isDrawn = (page: Page, name: string) =>
   part(page, name)
     .locator('canvas')
     .evaluate((canvas: HTMLCanvasElement) => {
-      const { data } = (canvas.getContext('2d') as CanvasRenderingContext2D).getImageData(
-        0,
-        0,
-        canvas.width,
-        canvas.height,
-      );
-      return data.some((value) => value > 0);
+      const pixels = canvas.getContext('2d')?.getImageData(0, 0, canvas.width, canvas.height);
+      return pixels?.data.some((value) => value > 0);
     });
 
 const top = (page: Page, name: string) => part(page, name).evaluate((element) => element.getBoundingClientRect().top);

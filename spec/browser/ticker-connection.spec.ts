@@ -59,14 +59,11 @@ describeInBrowser('the connection of the ticker client', () => {
     network.mend();
     await reaches(page, 'live');
     // Each step to the left reaches the second before, so there is no gap.
-    await eventually(
-      async () => {
-        const seconds = [await second('End')];
-        while ((seconds.at(-1) ?? 0) > lostAt) seconds.push(await second('ArrowLeft'));
-        return seconds;
-      },
-      (seconds) => seconds.every((each, index) => index === 0 || (seconds[index - 1] ?? 0) - each === 1),
-    );
+    await until(async () => {
+      const seconds = [await second('End')];
+      while ((seconds.at(-1) ?? 0) > lostAt) seconds.push(await second('ArrowLeft'));
+      return seconds.every((each, index) => index === 0 || (seconds[index - 1] ?? 0) - each === 1);
+    });
     expect(histories()).to.equal(1);
 
     await page.evaluate(LONG_RECONNECT);
@@ -163,10 +160,8 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
     await page.getByRole('button', { name: 'Pause the frames' }).click();
     const texts = await part(page, 'frame-text').allTextContents();
     expect(texts).to.have.length(50);
-    const all = await eventually(
-      () => received.toReversed(),
-      (frames) => frames.includes(texts[0] ?? ''),
-    );
+    await until(() => received.includes(texts[0] ?? ''));
+    const all = received.toReversed();
     const newest = all.indexOf(texts[0] ?? '');
     expect(texts).to.deep.equal(all.slice(newest, newest + 50));
     const sizes = await part(page, 'frame-size').allTextContents();

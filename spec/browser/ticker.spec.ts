@@ -371,10 +371,10 @@ describeInBrowser('a chart of the ticker client', () => {
     await page.getByText('Last 1 min, candles of 1 min').waitFor();
     const [covered] = (await priceLabels(page)).toSorted();
     stream.send(START + 10, toNumber(covered ?? '') + 0.01);
-    await eventually(
-      async () => (await drawnTexts(page)).map(({ text }) => text),
-      (texts) => texts.at(-1) === (toNumber(covered ?? '') + 0.01).toFixed(2) && !texts.includes(covered ?? ''),
-    );
+    await until(async () => {
+      const texts = (await drawnTexts(page)).map(({ text }) => text);
+      return texts.at(-1) === (toNumber(covered ?? '') + 0.01).toFixed(2) && !texts.includes(covered ?? '');
+    });
 
     await page.getByLabel('Kind of chart').selectOption('Line');
     await page.getByText('Last 1 min', { exact: true }).waitFor();
@@ -383,14 +383,12 @@ describeInBrowser('a chart of the ticker client', () => {
     for (const width of [600, 2000, 400]) {
       await page.setViewportSize({ width, height: 800 });
       // A wider chart has labels farther to the right.
-      await eventually(
-        async () => {
-          const { width: canvas = 0 } = (await page.locator('canvas').boundingBox()) ?? {};
-          const times = (await drawnTexts(page)).filter(({ text }) => isTime(text));
-          return times.length > 1 ? (times.at(-1)?.x ?? 0) / canvas : 0;
-        },
-        (place) => place > 0.6 && place < 1,
-      );
+      await until(async () => {
+        const { width: canvas = 0 } = (await page.locator('canvas').boundingBox()) ?? {};
+        const times = (await drawnTexts(page)).filter(({ text }) => isTime(text));
+        const place = (times.at(-1)?.x ?? 0) / canvas;
+        return times.length > 1 && place > 0.6 && place < 1;
+      });
     }
     await page.getByRole('button', { name: 'Resume' }).click();
     await reaches(page, 'live');

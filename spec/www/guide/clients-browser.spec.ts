@@ -7,7 +7,7 @@ import { temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste, projectWith } from '../../support/examples.ts';
 import { freePort } from '../../support/free-port.ts';
 import { type RunningServices, startServices, untilServed, watch } from '../../support/program.ts';
-import { eventually } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 
 const [client = ''] = examples('www/guide/clients.md', 'Browser', 'html');
 
@@ -21,29 +21,23 @@ async function open(services: RunningServices, key: string, test: (page: Page) =
   await test(await visit(`file://${path}`, { prepare, tolerated }));
 }
 
-const until = (page: Page, selector: string, expected: RegExp) =>
-  eventually(
-    () => page.textContent(selector),
-    (text) => expected.test(text ?? ''),
-  );
+const shows = (page: Page, selector: string, expected: RegExp) =>
+  until(async () => expected.test((await page.textContent(selector)) ?? ''));
 
 describeInBrowser('the page of the guide', () => {
   it('streams two symbols in at most 15 lines, survives a restart of the server, and says that a key is invalid', async () => {
     expect(client.trimEnd().split('\n').length).to.be.at.most(15);
     const DATA_DIR = await temporaryFolder();
     const before = await startServices({ env: { DATA_DIR } });
-    await open(before, 'none', (page) => until(page, 'title', /^stopped invalid API key$/));
+    await open(before, 'none', (page) => shows(page, 'title', /^stopped invalid API key$/));
     await open(before, before.apiKey, async (page) => {
-      await until(page, '#prices', /^BTC-USD [\d.]+\nETH-USD [\d.]+$/);
+      await shows(page, '#prices', /^BTC-USD [\d.]+\nETH-USD [\d.]+$/);
       await before.end('SIGKILL');
-      await until(page, 'title', /^offline closed with code 1006$|^offline the service cannot be reached$/);
+      await shows(page, 'title', /^offline closed with code 1006$|^offline the service cannot be reached$/);
       const prices = await page.textContent('#prices');
       await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
-      await until(page, 'title', /^live $/);
-      await eventually(
-        () => page.textContent('#prices'),
-        (text) => text !== prices,
-      );
+      await shows(page, 'title', /^live $/);
+      await until(async () => (await page.textContent('#prices')) !== prices);
     });
   });
 
@@ -75,6 +69,6 @@ describeInBrowser('the page of the guide', () => {
     await page.click('button');
     await seen;
     await writeFile(join(folder, 'seen'), '');
-    await until(page, 'output', /^STRASSE$/);
+    await shows(page, 'output', /^STRASSE$/);
   });
 });
