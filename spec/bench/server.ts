@@ -51,7 +51,6 @@ export async function streamOf({ ticker, token }: RunningServices): Promise<Stre
   return { host: '127.0.0.1', port: Number(new URL(ticker).port), path: '/ws/ticker', token: await token() };
 }
 
-/** Opens clients of a stream in this process, until the end of the measurement. */
 export async function gatherCrowd(options: CrowdOptions): Promise<Crowd> {
   const crowd = new Crowd(options);
   afterTest(() => crowd.disperse());

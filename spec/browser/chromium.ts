@@ -109,7 +109,6 @@ export interface VisitOptions {
   tolerated?: RegExp;
   /** Whether the test changes the browser context, as the page's clock does. */
   ownContext?: boolean;
-  /** Prepares the page before it loads. */
   prepare?(page: Page): Promise<unknown>;
 }
 
@@ -149,14 +148,11 @@ export const LOST = /net::ERR_|WebSocket connection to|status of (401|426)/;
 /** The element that the page's HTML marks as `data-part="<name>"`. */
 export const part = (page: Page, name: string) => page.locator(`[data-part="${name}"]`);
 
-/** Waits until the element that the page's HTML marks as `data-part="<name>"` shows a text. */
 export const partShows = (page: Page, name: string, text: string | RegExp) =>
   part(page, name).filter({ hasText: text }).waitFor();
 
-/** Waits until the connection indicator shows a state. */
 export const reaches = (page: Page, state: string) => page.locator(`.pill[data-state="${state}"]`).waitFor();
 
-/** Enters the API key and waits until the page is live. Returns the token. */
 export async function enterKey(page: Page, apiKey: string): Promise<string> {
   const exchange = page.waitForResponse((response) => response.url().endsWith('/auth/token'));
   await page.getByLabel('API key', { exact: true }).fill(apiKey);
@@ -201,7 +197,6 @@ export async function noteStates(page: Page): Promise<() => Promise<string[]>> {
   return () => states.evaluate((seen) => [...new Set(seen)]);
 }
 
-/** Returns by how many pixels the page is wider than the window. */
 export const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
 export const enlargeText = (page: Page) => page.evaluate("document.documentElement.style.fontSize = '200%'");

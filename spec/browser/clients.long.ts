@@ -9,7 +9,6 @@ import { imitateStream, START } from './ticker-page.ts';
 const HALF_HOUR = 30 * 60;
 const TASKS = 1_500;
 
-/** Counts the page's DOM nodes, listeners and heap bytes after a garbage collection. */
 async function pageResources(page: Page): Promise<{ nodes: number; listeners: number; heap: number }> {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Performance.enable');
@@ -29,7 +28,6 @@ const countRenderings = (page: Page) =>
     return observed;
   });
 
-/** Queues 500 tasks a second. */
 async function queueMany(tasks: string): Promise<void> {
   const startedAt = performance.now();
   const submission = { action: 'sum', data: { numbers: [1, 2] } };

@@ -165,7 +165,6 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
   });
 }
 
-/** Asserts the appearance of the pages of schedules and limits, of their dialogs, and of a limited task. */
 async function checkSettings(page: Page, long: string): Promise<void> {
   const dialog = page.getByRole('dialog');
   const schedule = { Name: long.slice(0, 100), 'Cron expression': '* 3 * * *', 'Limit key': long.slice(0, 255) };

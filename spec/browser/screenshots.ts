@@ -54,7 +54,6 @@ describeInBrowser('screenshots', () => {
     const { tasks } = await startWithHandlers(HANDLERS, { TASK_UNKNOWN_ACTIONS: 'process' });
     for (let i = 0; i < TASKS; i++) {
       await post(`${tasks}/tasks`, SUBMISSIONS[i % 5]?.(i) ?? {});
-      // The rate goes up and down.
       await setTimeout(40 + 30 * Math.sin(i / 225));
     }
     for (const colorScheme of ['light', 'dark'] as const) {

@@ -43,7 +43,6 @@ export const row = (page: Page, action: string): Locator =>
 export const tab = (page: Page, name: string): Locator =>
   page.getByRole('navigation', { name: 'Tasks by state' }).getByText(name);
 
-/** The tasks that were queued from the page and have a state. */
 export const ownTask = (page: Page, state: string): Locator => page.locator(`.own-task[data-state="${state}"]`);
 
 export const queueButton = (page: Page): Locator => page.getByRole('button', { name: 'Queue task' });

@@ -11,7 +11,6 @@ import { listedActions, lists, ownTask, queueButton, startWithHandlers, tab } fr
 
 const tolerated = /net::ERR_|status of [45]/;
 
-/** Handler of tasks that run until they are cancelled. */
 const SLOW = `export default {
   slow: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
 };`;

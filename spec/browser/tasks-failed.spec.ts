@@ -56,7 +56,6 @@ async function fail(tasks: string, count: number, ...submissions: object[]): Pro
   await untilFailed(tasks, count);
 }
 
-/** Confirms the question that follows a press of a button, and waits for the countdown. */
 async function confirm(page: Page, pressed: Locator, question: string, countdown: string): Promise<void> {
   await pressed.click();
   const dialog = page.getByRole('dialog');

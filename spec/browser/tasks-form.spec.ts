@@ -50,7 +50,6 @@ export default {
 };
 export const schedules = { nightly: { cron: '0 3 * * *', action: 'report' } };`;
 
-/** Queues what the form holds, and waits for the output. */
 async function yields(page: Page, output: string): Promise<void> {
   await queueButton(page).click();
   await page.locator('.own-output', { hasText: output }).waitFor();
@@ -61,7 +60,6 @@ async function enter(page: Page, form: 'uppercase' | 'sum' | 'other', fields: Re
   await fill(page, fields);
 }
 
-/** Opens the form for other actions, once the actions are offered. */
 async function openForm(page: Page): Promise<void> {
   await reaches(page, 'live');
   await page.getByLabel('other').check();

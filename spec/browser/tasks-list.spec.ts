@@ -19,7 +19,6 @@ const names = (page: Page) => rows(page).locator('.task-name').allTextContents()
 const focusedRow = (page: Page) =>
   page.evaluate(() => document.activeElement?.closest('[data-row]')?.querySelector('.task-name')?.textContent);
 
-/** Queues tasks and returns their ids. Waits for the row of the last. */
 async function complete(tasks: string, actions: string[]): Promise<string[]> {
   const ids: string[] = [];
   for (const action of actions) ids.push((await post(`${tasks}/tasks`, { action })).body.id);
@@ -250,7 +249,6 @@ describeInBrowser('the lists of the task board', () => {
   });
 });
 
-/** Returns what the page shows and what its form fields and address say. */
 async function shown(page: Page) {
   return {
     tab: await page.locator('.tab[aria-current="page"] .tab-name').textContent(),

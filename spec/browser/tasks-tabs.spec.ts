@@ -7,7 +7,6 @@ import { eventually, until } from '../support/until.ts';
 import { describeInBrowser, enterKey, LOST, noteStates, part, reaches, type VisitOptions, visit } from './chromium.ts';
 import { lists, ownTask, queueButton } from './task-rows.ts';
 
-/** Follows the event streams of all tabs in a browser context. */
 function followStreams(context: BrowserContext) {
   const requests: Request[] = [];
   const ended = new Set<Request>();
@@ -21,7 +20,6 @@ function followStreams(context: BrowserContext) {
     open()
       .map((each) => each.frame().page())
       .filter((page) => !page.isClosed());
-  /** Waits until exactly these tabs hold a stream. */
   const heldBy = (...tabs: Page[]) =>
     eventually(holders, (found) => found.length === tabs.length && tabs.every((tab) => found.includes(tab)));
   return { requests, holders, heldBy };
@@ -47,7 +45,6 @@ async function openTab(url: string, prepare?: typeof allowSlowness, options?: Vi
   return { page, streams };
 }
 
-/** Opens another tab with a page's address in its context, and waits until it is live. */
 async function openAnother(page: Page): Promise<Page> {
   const tab = await page.context().newPage();
   await tab.goto(page.url());
@@ -71,7 +68,6 @@ const revoke = (service: string, token: string) =>
 describeInBrowser('tabs of the task board', () => {
   const services = onceForSuite(startServices);
 
-  /** Queues a task, and waits until tabs list it. */
   async function reachesTabs(action: string, ...tabs: Page[]): Promise<void> {
     await post(`${services().tasks}/tasks`, { action });
     for (const tab of tabs) await lists(tab, action);
@@ -147,7 +143,6 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
   it('shows the tasks as long as it has a valid token, which it keeps for reloads of this tab only if the box is checked', async () => {
     const { tasks, apiKey, token, lines } = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } });
     const page = await visit(tasks, { tolerated: LOST });
-    /** Enters the key with the box checked. Returns the token. */
     const keep = async () => {
       const box = page.getByLabel('Keep me signed in');
       expect(await box.isChecked(), 'off by default').to.equal(false);

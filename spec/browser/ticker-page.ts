@@ -6,7 +6,6 @@ export const LONG_RECONNECT = 'Math.random = () => 1_000';
 /** Start of imitated streams, in Unix seconds. */
 export const START = 1_800_000_000;
 
-/** Returns the text of one part of a symbol's card. */
 export const shown = (page: Page, symbol: string, name: string): Promise<string | null> =>
   page.locator(`[data-symbol="${symbol}"] [data-part="${name}"]`).first().textContent();
 
@@ -19,7 +18,6 @@ export function imitateStream(now = () => START, interval_ms = 1_000) {
     stream?.send(JSON.stringify({ type: 'ticker', epoch: 1, seq, data }));
   };
   return {
-    /** Seconds of the histories that the page has requested. */
     requested: [] as (string | null)[],
     /** Number of pings that the page has sent. Each is answered at once. */
     pings: 0,

@@ -19,7 +19,6 @@ import { imitateStream, START, shown } from './ticker-page.ts';
 
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 const LONGEST = `${'L'.repeat(16)}-${'S'.repeat(16)}`;
-/** The largest number of symbols. */
 const TICKER_SYMBOLS = `${LONGEST}:1000000000000,${Array.from({ length: 63 }, (_, index) => `S${index + 10}-USD:${index + 10}`).join()}`;
 
 /** Waits until nothing is beyond the page's width or cut off. Charts follow the width in the next frame. */
@@ -299,7 +298,6 @@ const recordDrawnTexts = (page: Page) =>
     };
   });
 
-/** Returns the non-empty texts that are on the canvas of a symbol's chart. */
 async function drawnTexts(page: Page, symbol = 'BTC-USD'): Promise<DrawnText[]> {
   // @ts-expect-error: defined above
   const all: DrawnText[] = await page.evaluate(() => window.drawnTexts());
@@ -321,7 +319,6 @@ async function priceLabels(page: Page): Promise<string[]> {
 describeInBrowser('a chart of the ticker client', () => {
   const services = onceForSuite(startServices);
 
-  /** Opens the page with a stream whose past is given. */
   async function open(past: (readonly [second: number, price: number])[]) {
     const { ticker, apiKey } = services();
     const stream = imitateStream(() => START, 60_000);

@@ -83,7 +83,6 @@ describe('a controller linked to signals', () => {
 
 const SYMBOLS = ['A', 'B', 'C'];
 
-/** Creates a stream with a reader of all symbols, and what it has sent. */
 function start() {
   const stream = new TickStream();
   const sent: object[] = [];

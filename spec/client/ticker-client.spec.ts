@@ -20,7 +20,6 @@ async function next<Value>(iterator: AsyncIterator<Value>): Promise<Value> {
   return (await iterator.next()).value;
 }
 
-/** Reads prices until that fails. Returns the error. */
 async function refusal(client: TickerClient, options?: Parameters<TickerClient['prices']>[0]) {
   try {
     for await (const _ of client.prices(options));
@@ -191,7 +190,6 @@ const numbersFrom = (first: number, count: number) => Array.from({ length: count
 describe('the ticks of the client', () => {
   const running = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '20' } }));
 
-  /** Follows the service without a fault. */
   function witness() {
     const { client } = clientOf(running().ticker, { apiKey: running().apiKey });
     const ticks = new Map<number, Tick>();

@@ -21,7 +21,6 @@ const UNKNOWN = 'tasks/auth/token tasks/tasks/{id}/token tasks/limit-keys/{key}/
 );
 /** Queries that keep a response the same from one request to the next. The history grows by the second. */
 const QUERIES: Readonly<Record<string, string>> = { '/queue/history': '?since=99999999999' };
-/** Paths whose responses differ from one request to the next. */
 const CHANGING = ['/metrics', '/tasks/events'];
 
 describe('each listener', () => {

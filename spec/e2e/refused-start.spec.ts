@@ -32,7 +32,6 @@ async function refusal(settings: Settings): Promise<string> {
   return (await errorOf(() => start({ settings: { ...defaults, ...settings } }))).message;
 }
 
-/** Starts a program. Returns the only line that it logs, with which it must end. */
 async function lineOf(env: Settings, within: string[] = []): Promise<string> {
   const program = await startProgram({ env, within });
   expect(await program.exited).to.deep.equal({ code: 1, signal: null });
@@ -54,7 +53,6 @@ const samePort = async () => {
   return { TASKS_PORT: port, TICKER_PORT: port };
 };
 
-/** Returns a cause: a data folder with empty databases, to which `change` is applied. */
 const folderWith = (change: (folder: string) => void) => async () => {
   const DATA_DIR = await migratedFolder();
   change(DATA_DIR);

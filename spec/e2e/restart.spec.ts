@@ -60,7 +60,6 @@ describe('a start', () => {
 
     const fourth = await start({ TOKEN_KEY });
     expect(await status(fourth, token), 'under TOKEN_KEY').to.equal(200);
-    // Keys are created and revoked while the services run.
     const exchange = async (api_key: string) => post(`${fourth.ticker}/auth/token`, { api_key });
     const made = await runCommand('keys', ['create', '--user', 'alice', '--role', 'viewer'], { dataDir: DATA_DIR });
     expect((await exchange(made.stdout.trim())).body).to.include({ user_id: 'alice', role: 'viewer' });

@@ -12,7 +12,6 @@ import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
-/** Locks the rows of tasks, so that a shutdown waits. */
 const lockRows = (dataDir: string) => openBeside(dataDir).exec('BEGIN EXCLUSIVE');
 
 /** Starts services with one accepted task, whose row cannot be written. */
@@ -125,7 +124,6 @@ describe('a stop during the start', () => {
   const TASKS_LISTENER = 5;
   const ADMIN_LISTENER = 6;
 
-  /** Starts a process and waits until its start hangs at an address lookup. */
   async function startHanging(hanging: number, env: Record<string, string>) {
     const preload = `import dns from 'node:dns';
       const { lookup } = dns;

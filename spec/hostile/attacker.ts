@@ -18,7 +18,6 @@ export interface Scenario {
 
 export type Scenarios = Readonly<Record<string, Scenario>>;
 
-/** Addresses and secrets that an attack receives. */
 export interface Mark {
   ports: Record<'ticker' | 'tasks' | 'admin', number>;
   /** API key of the attacker, which is not the key of the neighbours. */
@@ -27,7 +26,6 @@ export interface Mark {
 
 export type Service = keyof Mark['ports'];
 
-/** Longest wait for a response, in milliseconds. */
 const ANSWER_MS = 10_000;
 /** Neighbours use addresses of 127.0.0.0/24. */
 const NETWORK = '127.0.1.';
@@ -82,7 +80,6 @@ export class Attacker {
     return undefined;
   }
 
-  /** Opens connections, 100 at a time, and returns the accepted ones. */
   async connections(service: Service, count: number, host = 1): Promise<Socket[]> {
     const sockets: (Socket | undefined)[] = [];
     while (sockets.length < count) {
@@ -92,7 +89,6 @@ export class Attacker {
     return sockets.filter((socket) => socket !== undefined);
   }
 
-  /** Opens connections and sends the same bytes on each. Returns the accepted ones. */
   async sendOnEach(service: Service, count: number, bytes: string | Buffer, host = 1): Promise<Socket[]> {
     const sockets = await this.connections(service, count, host);
     for (const socket of sockets) socket.write(bytes);
@@ -138,7 +134,6 @@ export class Attacker {
   }
 }
 
-/** An attack that repeats a step in `clients` concurrent loops. */
 export const repeating = (clients: number, step: (attacker: Attacker) => Promise<unknown>) => (attacker: Attacker) =>
   attacker.repeat(clients, () => step(attacker));
 

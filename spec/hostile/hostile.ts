@@ -41,7 +41,6 @@ async function main(): Promise<number> {
   return failed.length > 0 ? 1 : 0;
 }
 
-/** Formats the observations of a scenario, the latencies with their bounds, and its most frequent outcomes first. */
 function report({ name, bounds, observed, seconds, broken }: Result): string {
   const { sight, actions, outcomes, before, after, peakMib } = observed;
   const left = leftOf(observed, bounds);

@@ -10,7 +10,6 @@ import { until } from '../support/until.ts';
 /** Tick interval of the process under attack: short, so that even a short stall delays a tick. */
 export const TICK_INTERVAL_MS = 100;
 export const STREAMS = 20;
-/** Longest wait for outstanding ticks at the end of a window. */
 const CATCH_UP_MS = 2000;
 
 const SUBMISSION_MS = 100;
@@ -28,9 +27,7 @@ const newWindow = (seed: number) => ({
   ledger: new Ledger(),
   random: randomFrom(crc32('neighbours'), seed),
   submitted: 0,
-  /** Longest waits for responses. */
   ...{ submitMs: 0, healthMs: 0 },
-  /** Number of failed submissions and probes by status. */
   errors: {} as Record<string, number>,
 });
 
@@ -53,7 +50,6 @@ export class Neighbours {
     await inTime('no ticks', () => until(() => this.#crowd.record.ticks >= 2));
   }
 
-  /** Starts a window with ten submissions and one health probe a second. */
   begin(services: { tasks: string; admin: string }, seed: number): void {
     this.#crowd.startOver();
     this.#crowd.losses.clear();
@@ -85,7 +81,6 @@ export class Neighbours {
     };
   }
 
-  /** Waits until every accepted task of the latest window is settled as expected. */
   async account(tasks: string): Promise<void> {
     await inTime('accepted tasks are neither rows nor dead letters', () => this.#window.ledger.accountedFor(tasks));
   }

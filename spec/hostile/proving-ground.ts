@@ -26,7 +26,6 @@ const WARM_UP_MS = 1000;
 
 export type Result = ReturnType<typeof attackAll> extends AsyncGenerator<infer Yielded> ? Yielded : never;
 
-/** Starts the services under attack, with API keys of the neighbours and the attacker. */
 async function startTarget(env: Record<string, string>) {
   const DATA_DIR = await temporaryFolder();
   const settings = { TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`, DATA_DIR, ...env };
@@ -48,7 +47,6 @@ async function startTarget(env: Record<string, string>) {
     mark: { ports: { ticker: port(ticker), tasks: port(tasks), admin: port(admin) }, apiKey: ATTACKER_KEY },
     kill: () => services.end('SIGKILL'),
     token: async (): Promise<string> => (await post(`${ticker}/auth/token`, { api_key: NEIGHBOUR_KEY })).body.token,
-    /** Measures the process at rest and resets its peak memory. */
     async measure(): Promise<Footprint> {
       const footprint = await measure();
       resetPeak(pid);
@@ -59,9 +57,7 @@ async function startTarget(env: Record<string, string>) {
       }
       return footprint;
     },
-    /** Returns the growth of the peak memory since `measure`, in MiB. */
     peakMib: ({ resident }: Footprint) => Math.max(0, peakResidentBytes(pid) - resident) / MIB,
-    /** Waits until the process is back within the bounds, or until the timeout, and measures it. */
     async settle(before: Footprint, bounds: Bounds): Promise<Footprint> {
       const deadline = performance.now() + SETTLE_MS;
       for (;;) {

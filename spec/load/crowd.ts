@@ -13,7 +13,6 @@ export interface CrowdOptions {
   target: StreamTarget;
   connections: number;
   concurrency: number;
-  /** Tokens used in turn; if absent, the token of `target`. */
   tokens?: readonly string[];
   dialect?: Dialect;
   /** Tick interval, for the lateness of ticks that are less than a second apart. */
@@ -50,7 +49,6 @@ export class Crowd {
     return [...this.losses.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Opens the connections. Resolves when each one is open or has failed. */
   async gather(): Promise<void> {
     const { connections, concurrency } = this.#options;
     const connectInTurn = async () => {

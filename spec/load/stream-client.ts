@@ -85,13 +85,11 @@ export class StreamClient {
     this.#socket.resume();
   }
 
-  /** Destroys the connection without a close frame. */
   destroy(): void {
     this.#ended = true;
     this.#socket.destroy();
   }
 
-  /** Sends a ping, unless data is still buffered. */
   #ping(): void {
     const isReady = this.#open && !this.#ended && this.#socket.writableLength === 0;
     if (isReady) this.#socket.write(clientFrame(PING, PING_PAYLOAD));

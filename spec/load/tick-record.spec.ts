@@ -37,7 +37,6 @@ describe('the record of ticks', () => {
   });
 
   it('measures the lateness of quick ticks from the multiple at which each was due, also in a stall and after a new start', () => {
-    /** Records ticks by their times of arrival in milliseconds. Returns the largest lateness. */
     const latenessOf = (record: TickRecord, ...arrivals: number[]) => {
       const follower = awaiting();
       for (const [index, now] of arrivals.entries())

@@ -12,7 +12,6 @@ interface Submission {
   mood: Mood;
   action: string;
   key: string | undefined;
-  /** Fields beside `action` and `data`. */
   options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
 }
 
@@ -200,7 +199,6 @@ export function clientsOf(world: World) {
     });
   }
 
-  /** Pauses schedules, those of the module as well. */
   function pauseSchedules(names: readonly string[], random: SeededRandom): void {
     for (const name of names) for (const source of ['api', 'module'] as const) setSchedule(name, true, random, source);
   }
@@ -226,7 +224,6 @@ export function clientsOf(world: World) {
     pause: [2, (random) => pause(random)],
     resume: [4, (random) => pause(random, false)],
   };
-  /** Steps of a simulation that schedules tasks, gives them priorities and limits them. */
   const scheduling: Steps = {
     runNow: [5, (random) => runNow(random, history.tasksIn('waiting'))],
     ...{ limit: [4, limit], cancelAll: [1, cancelAll] },

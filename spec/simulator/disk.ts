@@ -85,7 +85,6 @@ function fileSite(world: World, faultSet: FaultSet): Site {
     world.history.processEnded(isKept);
   }
 
-  /** Restarts the log as the maintenance thread does. */
   async function checkpoint(random: SeededRandom, { pass }: Simulation): Promise<void> {
     const held = store;
     held.holdWrites();
@@ -186,7 +185,6 @@ export class Disk {
   folder = '';
   fault: DiskFault | undefined;
   failsSyncs = false;
-  /** Longest duration of a sync in milliseconds. */
   syncMs = 2;
   readonly root = fs.mkdtempSync(join(PARENT, 'simulator-'));
   readonly #random: SeededRandom;
@@ -231,7 +229,6 @@ export class Disk {
     this.#synced = this.#logLength();
   }
 
-  /** Reads from the file while a process has it open. */
   read<Row>(sql: string, ...values: string[]): Row[] {
     this.#reader ??= new DatabaseSync(this.file, { readOnly: true });
     return this.#reader.prepare(sql).all(...values) as Row[];

@@ -30,7 +30,6 @@ type EventName = TaskEvent['event'];
 
 interface Attempt {
   delivery: db.Delivery;
-  /** How the handler settled its task before it ended. */
   early?: Acknowledgement;
   outcome?: Outcome;
   /** Its settlement. Undefined without an answer. */
@@ -102,7 +101,6 @@ export function createHistory(world: World) {
   const tasksIn = (...states: State[]) => [...tasks.values()].filter(({ state }) => states.includes(state));
   const unfinishedOf = (schedule: string) =>
     tasksIn('waiting', 'running').filter((task) => task.message.schedule === schedule && task.answer !== 'refused');
-  /** Returns accepted tasks that no handler has had. */
   const untouched = () =>
     tasksIn('waiting').filter(
       (task) => task.answer === 'accepted' && task.era === era && task.attempts.size === 0 && !task.isCancelRequested,
@@ -119,7 +117,6 @@ export function createHistory(world: World) {
     }
   }
 
-  /** Follows the requests of a process to its store until its death. */
   function observe(backend: Backend, process: Process): void {
     const { store } = backend;
     const isAlone = !store.isShared;
@@ -240,7 +237,6 @@ export function createHistory(world: World) {
     if (!isCancelled && !stored.includes(found)) broken(EVENTS, `'${told}' of ${name}, which is ${found}`);
   }
 
-  /** Called when the only process has ended. */
   function processEnded(isQueueKept = isDurable): void {
     history.failingSyncs = undefined;
     for (const task of tasks.values()) {
@@ -325,7 +321,6 @@ export function createHistory(world: World) {
     if (length > world.setting.bounds.maxLength) broken(BOUND, `the queue has ${length} tasks`);
   }
 
-  /** Checks the tables after everything has come to rest. */
   function auditRest({ rows, messages }: Tables, unanswered: readonly string[]): void {
     if (unanswered.length > 0) broken(REST, `no answer to ${unanswered.join(', ')}`);
     const stored = new Set([...rows, ...messages].map(({ id }) => id));
@@ -347,7 +342,6 @@ export function createHistory(world: World) {
     return task;
   }
 
-  /** Records a message that a schedule may publish. */
   function addFired(message: db.Message, firing: Firing): KnownTask {
     names.set(message.id, `${firing.name} at ${firing.task?.at}`);
     return Object.assign(add(message, undefined), { firing });
@@ -399,7 +393,6 @@ export function createHistory(world: World) {
     if (effect === 'cancelled' && !task.isCancelRequested) broken(CANCELLED, `${name} was cancelled without a request`);
   }
 
-  /** Records how a handler has ended, before its delivery is settled. */
   function onEnd(delivery: db.Delivery, outcome: Outcome): void {
     limits.ended(delivery);
     const task = tasks.get(delivery.id);

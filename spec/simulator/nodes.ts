@@ -209,7 +209,6 @@ function tickOracle(world: World) {
   /** Second of the last tick that a node's clients got, and when they got it. */
   const last = new Map<string, { second: number; at: number }>();
 
-  /** Called with each tick that goes to the clients of a node. */
   function onDelivered({ timestamp }: Tick, node: string): void {
     const { now } = world;
     const { second, at } = last.get(node) ?? { second: 0, at: 0 };
@@ -259,7 +258,6 @@ function tokenClients(world: World, server: NodeServer) {
     });
   }
 
-  /** Returns the id of the token that is revoked, if any. */
   function revoke(node: Process, random: SeededRandom): string | undefined {
     if (known.size === 0) return undefined;
     const [id, token] = random.pick([...known].slice(-10));

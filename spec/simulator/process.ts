@@ -33,7 +33,6 @@ export class Process {
   /** Number of the process among the others. Its successors have the same. */
   readonly place!: number;
   readonly random!: SeededRandom;
-  /** Whether the handlers module has a schedule. */
   readonly hasModule!: boolean;
   owner: string;
   readonly clock: Clock;
@@ -55,7 +54,6 @@ export class Process {
   queue!: Queue;
   scheduler!: Scheduler;
   #isStopping = false;
-  /** Timers that were due while the process stood still. */
   #overdue: (() => void)[] = [];
   #backend: Backend | undefined;
   #dispatcher: Dispatcher | undefined;
@@ -127,7 +125,6 @@ export class Process {
     this.onKill?.();
   }
 
-  /** Continues the process, whose overdue timers fire in their order. */
   async goOn(): Promise<void> {
     if (!this.isStill) return;
     this.isStill = false;
@@ -171,7 +168,6 @@ const LARGE = 'x'.repeat(100 * 1024);
 const raised = (reason: string, permanent = false) => ({ ended: 'raised' as const, reason, permanent });
 const released = (reason: string): Outcome => ({ ended: 'released', reason });
 
-/** Creates a pool whose handlers follow scripts. Each thread runs one handler at a time. */
 function simulatedPool(process: Process, random: SeededRandom): DispatcherOptions['pool'] {
   const { clock, world } = process;
   const { history, setting, pace } = world;

@@ -170,7 +170,6 @@ export function scheduleOf(name: string, mood: Mood, paused: boolean, now: numbe
 
 export const ONE_TIME = 'Each time of a schedule makes one task.';
 
-/** Follows the requests to the schedules, and checks each advance. */
 export function scheduleOracle(world: World) {
   type Next = number | null | 'none';
   /** The next time of each schedule, null if it is paused. */

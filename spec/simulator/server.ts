@@ -200,7 +200,6 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
   const ownedBy = (owner: string) =>
     [...running.values()].flatMap((each) => (each.owner === owner ? each.delivery : []));
 
-  /** Returns also the number of messages that the owner was running before. */
   async function take(owner: string, max: number, isIdle: boolean): Promise<db.Taken & { owned: number }> {
     const owned = ownedBy(owner).length;
     const taken = await store.take(max, isIdle);

@@ -29,7 +29,6 @@ export interface Site {
   /** Called when a process has died or stopped. @param isKept whether its queue is. Undefined if it has died */
   ended(process: Process, isKept?: boolean): void;
   repair(): void;
-  /** Whether anything may hold up the tasks. */
   hasFault(): boolean;
   isPaused(): Awaitable<boolean>;
   counts(): Awaitable<QueueCounts>;
@@ -47,7 +46,6 @@ export interface Simulation {
   /** Ends a process, and starts the next one. @param downMs draws the time for which none runs */
   restart(place: number, end: (process: Process) => unknown, downMs?: () => number): Promise<void>;
   kill(process: Process): void;
-  /** Stops a process as at SIGTERM. */
   stop(process: Process): Promise<void>;
 }
 
@@ -236,7 +234,6 @@ export async function runSimulation(
     if (site.size === 1) await restart(0, stop);
   }
 
-  /** Waits until no task is unfinished, or until nothing changes any more. */
   async function rest(): Promise<void> {
     let [before, changedAt] = ['', time.now];
     while (world.violation === undefined && time.now < changedAt + LONGEST_STANDSTILL_MS * pace) {

@@ -52,7 +52,6 @@ const repeats: Client = async ({ services: { tasks }, random }) => {
   expect([second.status, second.body.id]).to.deep.equal([202, first.body.id]);
 };
 
-/** Reads the queue's counts, rows, dead letters and single tasks. */
 const looks: Client = async ({ services: { tasks }, random }) => {
   await queueCounts(tasks);
   const { body } = await request(`${tasks}/tasks${random.pick(['', '?status=completed'])}`);
@@ -63,7 +62,6 @@ const looks: Client = async ({ services: { tasks }, random }) => {
   await setTimeout(20);
 };
 
-/** Joins the stream, reads a few messages, and leaves with or without a close frame. */
 const comesAndGoes: Client = async ({ services, random }) => {
   const client = await connect(services.stream, { token: await services.token() });
   for (let message = random.below(3); message >= 0; message--) await client.nextOf('ticker');

@@ -29,7 +29,6 @@ const mostly = <T, U>(usual: T, arbitrary: fc.Arbitrary<U>): fc.Arbitrary<T | U>
 
 const frames = fc.record({
   fin: fc.oneof({ weight: 4, arbitrary: fc.constant(true) }, { weight: 1, arbitrary: fc.constant(false) }),
-  /** The three reserved bits. */
   rsv: mostly(0, fc.integer({ min: 1, max: 7 })),
   opcode: fc.oneof(
     { weight: 9, arbitrary: fc.constantFrom(1, 2, 9, 10) },
@@ -64,7 +63,6 @@ export const attacks = fc.record({
     fc.integer({ min: 0, max: 1000 }).map((n) => n / 1000),
     { freq: 1, nil: undefined },
   ),
-  /** Number of bytes per write. */
   piece: fc.constantFrom(1, 7, 100, 1460, 1e6),
   end: fc.constantFrom('FIN', 'RST', 'close frame'),
 });

@@ -13,7 +13,6 @@ export const anyCharacter = fc
   .oneof(fc.integer({ min: 0, max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }))
   .map((code) => String.fromCodePoint(code));
 
-/** Any of the values of a list that ` | ` separates. */
 const listed = (values: string) => fc.constantFrom(...values.trim().split(/\s+\|\s+/));
 
 const weighted = <T>(...choices: [weight: number, arbitrary: fc.Arbitrary<T>][]) =>

@@ -33,7 +33,6 @@ export function startChild<Target>(url: string): Remote<Target> {
   });
 }
 
-/** Lets the parent process call the methods of an object. */
 export function serveCalls(target: object): void {
   process.on('message', async ({ name, args }: { name: string; args: unknown[] }) => {
     const methods = target as Record<string, (...args: unknown[]) => unknown>;

@@ -53,7 +53,6 @@ const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];
 let expectedLeaks = 0;
 
 export const mochaHooks = {
-  /** Restores everything that the test has mocked, then runs its cleanups. */
   afterEach() {
     mock.reset();
     return cleanUp(cleanups.splice(0));

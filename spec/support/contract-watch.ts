@@ -21,7 +21,6 @@ export function failIfUndescribed(): void {
   if (all.length > 0) throw new Error(all.join('\n'));
 }
 
-/** Returns the checked service at a port or URL, or undefined. */
 export function serviceAt(at: number | string): ServiceName | undefined {
   return watched.get(typeof at === 'number' ? at : Number(new URL(at).port))?.service;
 }

@@ -83,7 +83,6 @@ for (const { action, messages, reply } of Object.values(asyncApi.operations)) {
   }
 }
 
-/** Documents by the names of their symbols. */
 const streams = new Map<string, AsyncApi>();
 
 function streamOf(symbols: readonly TickerSymbol[]): AsyncApi {
@@ -146,7 +145,6 @@ export function checkAnswer(answered: Answered): void {
   throw new Error(`contract: ${service} ${what}: ${reason}; body: ${body.slice(0, 300)}`);
 }
 
-/** Returns the reason why a response matches none of the described ones, or undefined. */
 function problem(answers: Responses, { service, request, status, headers, body }: Answered): string | undefined {
   const answer = resolve<Response>(answers[status]);
   if (answer === undefined || answer['x-servers']?.includes(service) === false) return 'the status is not described';
@@ -199,7 +197,6 @@ function parameters(template: string): number {
   return template === '/{path}' ? Number.POSITIVE_INFINITY : template.split('{').length;
 }
 
-/** Returns the responses of each operation of a path item, and those to other methods. */
 export function responsesIn(item: PathItem): Responses[] {
   const own = METHODS.map((method) => item[method]?.responses);
   return [...own, item['x-other-methods']].filter((answers) => answers !== undefined);

@@ -73,7 +73,6 @@ class Clients {
   }
 }
 
-/** Opens clients in a child process and waits until all have joined. */
 export async function gather(start: CrowdStart) {
   const clients = startChild<Clients>(import.meta.url);
   await clients.join(start);

@@ -70,7 +70,6 @@ export async function inspect(program: Program) {
       const hasEnded = () => sessions.every((session) => !threads.has(session)) || undefined;
       return { count: sessions.length, dead: attached.found(hasEnded) };
     },
-    /** Waits until exactly `count` matching threads are alive. */
     async alive(thread: RegExp, count: number): Promise<void> {
       await attached.found(() => fitting(thread).length === count || undefined);
     },

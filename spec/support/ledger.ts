@@ -44,7 +44,6 @@ export class Ledger {
     };
   }
 
-  /** Waits until `count` more tasks are accepted from concurrent submissions. */
   async grows(count: number): Promise<void> {
     const goal = this.size + count;
     await until(() => this.size >= goal);
@@ -90,7 +89,6 @@ export async function queueCounts(tasks: string) {
   return body;
 }
 
-/** Waits until the queue has no unsettled task. Returns its counts. */
 export function untilIdle(tasks: string) {
   return eventually(
     () => queueCounts(tasks),

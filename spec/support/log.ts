@@ -14,7 +14,6 @@ export function captureLog() {
   return {
     log: pino({ level: 'trace', base: null }, { write }) as Log,
     lines,
-    /** Returns the first line that fits, now or later. */
     logged: (fits: (line: LogLine) => boolean) => written.found(() => lines.find(fits)),
   };
 }

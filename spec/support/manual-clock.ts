@@ -1,6 +1,5 @@
 import type { Clock } from '../../workers/shared/clock.ts';
 
-/** Implements `sleep` of a clock by its timers. */
 export function sleepOn(clock: Pick<Clock, 'timer'>, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();

@@ -14,7 +14,6 @@ export function openBeside(dataDir: string, file = 'tasks.db'): DatabaseSync {
   return database;
 }
 
-/** Runs a statement on a database, which is closed then. Returns the rows. */
 export function runOn(dataDir: string, sql: string, file = 'tasks.db'): Record<string, unknown>[] {
   using database = new DatabaseSync(join(dataDir, file), { timeout: 5000 });
   return database.prepare(sql).all();

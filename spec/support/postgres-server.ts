@@ -28,7 +28,6 @@ function owner(): { uid: number; gid: number } | undefined {
   return { uid: id('-u'), gid: id('-g') };
 }
 
-/** Returns what this machine lacks for a server, or undefined. */
 export function lackingPostgres(): string | undefined {
   if (binaries() === undefined) return lacking('PostgreSQL server', 'postgresql');
   const isUserMissing = process.getuid?.() === 0 && spawnSync('id', ['postgres']).status !== 0;

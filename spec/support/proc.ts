@@ -21,7 +21,6 @@ export function cpuSeconds(pid: number): number {
   return readdirSync(threads).reduce((sum, thread) => sum + used(thread), 0) / 1e9;
 }
 
-/** Returns the number of files, sockets and pipes that a process has open. */
 export const openDescriptors = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length;
 
 /** Returns the number of threads of a process, including Node's internal ones. */

@@ -12,12 +12,10 @@ import { Condition, eventually, until } from './until.ts';
 
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A child process that runs `node dist/main`. */
 export type Program = ReturnType<typeof watch>;
 
 export interface ProgramOptions {
   env?: Record<string, string>;
-  /** Path of the Node binary; that of this process if absent. */
   node?: string;
   nodeOptions?: string[];
   /** Command prefix, such as `nice`, that replaces itself with the program. */
@@ -103,7 +101,6 @@ export function watch(child: ChildProcess, symbols = defaultSymbols) {
       if (found !== undefined || !ended) return found;
       throw new Error(`the program ended without that log line; it wrote:\n${output}${errors}`);
     });
-  /** Sends a signal, by default SIGTERM, and waits for the end. */
   const end = (signal: NodeJS.Signals = 'SIGTERM') => {
     child.kill(signal);
     return exited;
@@ -125,7 +122,6 @@ export async function startServices(options: ProgramOptions = {}) {
     ...{ ticker, tasks, admin },
     stream: `${ticker.replace('http', 'ws')}/ws/ticker`,
     apiKey,
-    /** Exchanges the demo user's API key for a new bearer token. */
     token: async (): Promise<string> => (await post(`${ticker}/auth/token`, { api_key: apiKey })).body.token,
   };
 }
@@ -137,7 +133,6 @@ export interface HttpResponse {
   body: any;
 }
 
-/** Sends one HTTP request on a connection that is closed afterwards. */
 export async function request(url: string, { method = 'GET', ...init }: RequestInit = {}): Promise<HttpResponse> {
   const service = serviceAt(url);
   const response = await fetch(url, { method, ...init, headers: { Connection: 'close', ...(init.headers as object) } });
@@ -152,17 +147,14 @@ export function post(url: string, value: unknown): Promise<HttpResponse> {
   return request(url, { method: 'POST', body: JSON.stringify(value) });
 }
 
-/** Repeats a request until its response fits, and returns that response. */
 export function untilAnswer(url: string, fits: (answer: HttpResponse) => boolean, init?: RequestInit) {
   return eventually(() => request(url, init), fits);
 }
 
-/** Waits until requests to a URL are answered with 200. */
 export async function untilServed(url: string): Promise<void> {
   await until(async () => (await request(url).catch(() => undefined))?.status === 200);
 }
 
-/** Waits until a task has a status. Returns it as `GET /tasks/<id>` does. */
 export async function untilTask(tasks: string, id: string, status = 'completed'): Promise<HttpResponse['body']> {
   return (await untilAnswer(`${tasks}/tasks/${id}`, ({ body }) => body.status === status)).body;
 }

@@ -6,6 +6,5 @@ export const python = [program('python3'), '/usr/bin/python3'].find(
   (each) => each !== undefined && spawnSync(each, ['-c', 'import websockets']).status === 0,
 );
 
-/** Names the missing requirement, or undefined if there is such a Python. */
 export const lackingPython =
   python === undefined ? lacking('python3 with websockets', 'python3-websockets') : undefined;

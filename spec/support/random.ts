@@ -33,7 +33,6 @@ export class SeededRandom implements Random {
     return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`;
   };
 
-  /** Returns a whole number from 0 to `bound` - 1. */
   below(bound: number): number {
     return Math.floor(this.number() * bound);
   }

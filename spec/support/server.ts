@@ -22,7 +22,6 @@ export async function serve(handle: RequestListener, options: Partial<ListenOpti
 
 export const fine: RequestListener = (_request, response) => response.end('fine');
 
-/** Returns the status of a request from another loopback address. */
 export async function statusFrom(localAddress: string, port: number, path = '/'): Promise<number> {
   const [response] = await once(get({ host: '127.0.0.1', port, path, localAddress, agent: false }), 'response');
   return response.resume().statusCode;

@@ -25,7 +25,6 @@ export interface Schema {
   sql<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>;
 }
 
-/** Creates an empty schema. It is dropped after the test. */
 export async function emptySchema(): Promise<Schema> {
   shared ??= startPostgres();
   const { url } = await shared;
@@ -43,7 +42,6 @@ export async function emptySchema(): Promise<Schema> {
   return { url: schemaUrl, sql: async (text, values) => (await client.query(text, values)).rows };
 }
 
-/** Like {@link emptySchema}, but with the product's tables. */
 export async function migratedSchema(): Promise<Schema> {
   const schema = await emptySchema();
   await migratePostgres(schema.url);

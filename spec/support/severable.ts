@@ -42,7 +42,6 @@ export async function severable(service: string) {
   const ownPort = await listenLocally(server);
   return {
     url: service.replace(host, `127.0.0.1:${ownPort}`),
-    /** Number of connections that were destroyed at once. */
     get refused() {
       return refused;
     },

@@ -15,7 +15,6 @@ export function describeWithSmallDisk(title: string, define: () => void): void {
   describeWith(status === 0 ? undefined : 'only root can mount a file system', title, define);
 }
 
-/** Mounts a small file system that a test can fill. */
 export async function mountSmallDisk(megabytes: number) {
   const path = await temporaryFolder();
   await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'ticker-spec', path]);
@@ -26,7 +25,6 @@ export async function mountSmallDisk(megabytes: number) {
     path,
     // Writes until not a single byte fits.
     fill: () => void spawnSync('sh', ['-c', 'cat /dev/zero >>"$0"', ballast], { stdio: 'ignore' }),
-    /** Frees the space that `fill` used. */
     free: () => rm(ballast),
   };
 }

@@ -14,7 +14,6 @@ export async function watchSteadily(services: Pick<RunningServices, 'stream' | '
     const message = JSON.parse(data.toString());
     if (message.type === 'ticker') seconds.push(message.data[0].timestamp);
   });
-  /** Asserts that the connection is open, and that ticks arrived in order and without a long gap. */
   const check = () => {
     expect(socket.readyState).to.equal(socket.OPEN);
     expect(seconds).to.not.have.length(0);
@@ -24,7 +23,6 @@ export async function watchSteadily(services: Pick<RunningServices, 'stream' | '
   return {
     ticks: () => seconds.length,
     check,
-    /** Checks the ticks after one more has arrived. */
     async checkAfterNextTick() {
       const { length } = seconds;
       await until(() => seconds.length > length);

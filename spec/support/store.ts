@@ -5,7 +5,6 @@ import { SqliteStore, type SqliteStoreOptions } from '../../db/sqlite/store.ts';
 import { afterTest } from './cleanup.ts';
 import { migratedFolder, openBeside } from './migrated-folder.ts';
 
-/** Opens an empty store with its queue in memory. It is closed after the test. */
 export async function openFreshStore(
   options: Pick<SqliteStoreOptions, 'now'> & Partial<SqliteStoreOptions>,
 ): Promise<SqliteStore> {

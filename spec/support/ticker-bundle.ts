@@ -107,19 +107,16 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     options: real,
     /** Issues a token to the demo user, or to another one, with the user policy. */
     token,
-    /** Connects a client with a new token, past its welcome. */
     async join(options: Parameters<typeof connect>[1] = {}): Promise<StreamClient> {
       const client = await connect(stream, { token: await token(), ...options });
       await client.nextOf('welcome');
       return client;
     },
-    /** Opens a raw connection with a complete handshake, past the welcome. */
     async joinRaw(): Promise<RawConnection> {
       const raw = await connectRaw(server.listener.port, ...handshake('/ws/ticker', await token()));
       await raw.until(/"welcome"[^}]*\}/);
       return raw;
     },
-    /** Returns the server's socket of the client that was the first to connect. */
     firstSocket(): Socket {
       const [socket] = server.sockets;
       if (socket === undefined) throw new Error('not connected');

@@ -68,7 +68,6 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
       const from = ticks.length;
       return ticked.found(() => ticks.slice(from).find((tick) => tick.clients.join() === clients.join()));
     },
-    /** Subscribes a new handler with its own client. */
     subscribe() {
       const recorder = new Recorder();
       const handler = actors.spawn('handler', () => new Recorder());

@@ -10,7 +10,6 @@ export type StreamMessage = { type: string } & Record<string, any>;
 
 export type StreamClient = Awaited<ReturnType<typeof connect>>;
 
-/** Error that carries the server's response to a refused handshake. */
 export class Refused extends Error {
   readonly status: number;
   readonly body: unknown;

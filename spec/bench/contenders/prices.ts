@@ -9,7 +9,6 @@ export function tickText(): string {
   return JSON.stringify({ type: 'ticker', data });
 }
 
-/** Calls `tick` at every full second. */
 export function everySecond(tick: () => void): void {
   const next = () => {
     tick();
@@ -18,7 +17,6 @@ export function everySecond(tick: () => void): void {
   setTimeout(next, 1000 - (Date.now() % 1000));
 }
 
-/** Listens on a free port, and tells it. */
 export function tellPort(server: Server, backlog = 511): void {
   server.listen(0, '127.0.0.1', backlog, () => {
     console.log(JSON.stringify({ port: (server.address() as AddressInfo).port }));

@@ -1,4 +1,3 @@
-/** Common part of the contenders that queue tasks. */
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
 import { perform } from '../../../workers/tasks/actions.ts';
@@ -67,7 +66,6 @@ function newTask(): Task {
 /** Columns of the product's table, where the peers store a row for each task. */
 export const COLUMNS = 'id, payload, status, result, created_at, processed_at';
 
-/** `INSERT` for the values that {@link processTask} returns. */
 export const POSTGRES_INSERT = `INSERT INTO tasks (${COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6)`;
 
 /** Runs the action of a task and returns its row, in the order of {@link COLUMNS}. */

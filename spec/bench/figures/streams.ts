@@ -79,7 +79,6 @@ async function measure({ server, target }: Stream, connections: number, seconds:
 
 const TOKEN_EACH = 'product, a token each';
 
-/** Cost of clients that connect all at once. */
 export function upgrades(clients: number): Figure {
   const cpu = { key: 'cpu', unit: 'µs', beside: 'ws accept' };
   return {
@@ -117,7 +116,6 @@ async function measureUpgrades({ server, target }: Stream, clients: number, toke
 /** Storms of one measurement. Each begins at another time after a tick. */
 const STORMS = 5;
 
-/** How late ticks reach connected clients while many others reconnect at once. */
 export function storm(clients: number, observers: number): Figure {
   return {
     name: `${clients} clients reconnect at once beside ${observers} connected clients`,

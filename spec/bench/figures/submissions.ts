@@ -75,7 +75,6 @@ const QUEUE_MAX_LENGTH = 30_000;
 const DEFAULTS = 'product, default settings';
 const PEER = 'Fastify, BullMQ, SQLite';
 
-/** Ticks and processed tasks while submissions come as fast as they can. */
 export function flood(clients: number, seconds: number): Figure {
   return {
     name: `POST /tasks flooded over ${CONNECTIONS} connections, ${seconds} s, with ${clients} clients of the stream`,
@@ -104,7 +103,6 @@ export function flood(clients: number, seconds: number): Figure {
   };
 }
 
-/** A process, and the URL of its task queue. */
 type Service = Pick<Program, 'child'> & { tasks: string };
 
 type QueueSample = Awaited<ReturnType<typeof look>>;
@@ -135,7 +133,6 @@ async function measureFlood(clients: number, seconds: number) {
   };
 }
 
-/** A service that has nothing to do but the flood. */
 async function measureRates(service: Service, seconds: number) {
   const { accepted, flooded } = ratesOf(await sampleFlood(service, seconds));
   return { accepted, flooded, keptUp: flooded / accepted };

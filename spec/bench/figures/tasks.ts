@@ -40,7 +40,6 @@ export function tasks(count: number): Figure {
   };
 }
 
-/** How fast tasks of other shapes are submitted and processed. */
 export function shapes(count: number): Figure {
   const product = (BENCH_SHAPE: string) => () => measureProduct(count, { BENCH_SHAPE });
   const bullMq = (BENCH_SHAPE: string) => () => measureBullMq(count, { env: { BENCH_SHAPE } });
@@ -90,7 +89,6 @@ function measureProduct(count: number, env: Record<string, string> = {}, folder 
 const BATCH = 1000;
 const NONE = 'product, none';
 
-/** CPU and memory of an idle process that has started with tasks that are due tomorrow. */
 export function scheduled(count: number, seconds: number): Figure {
   return {
     name: `an idle process with ${count} scheduled tasks, ${seconds} s`,

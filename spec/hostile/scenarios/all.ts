@@ -8,7 +8,6 @@ export type ListedScenario = Scenario & { name: string; group: string };
 
 const AT_ONCE = 4;
 
-/** Several concurrent attacks, chosen by the seed. */
 const mix: Scenario = {
   async attack(attacker) {
     const all = Object.entries<Scenario>({ ...bodies, ...readers, ...pipelines, ...streams, ...tokens, ...origins });

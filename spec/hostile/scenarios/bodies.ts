@@ -42,7 +42,6 @@ const drips = (start: string, rest: string) => async (attacker: Attacker) => {
   attacker.got('still open at the end');
 };
 
-/** Submits the results of `body` repeatedly. */
 const submits = (clients: number, body: (attacker: Attacker) => string | Buffer) =>
   repeating(clients, (attacker) => attacker.submit(body(attacker)));
 

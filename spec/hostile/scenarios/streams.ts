@@ -12,7 +12,6 @@ const HOST = 9;
 const PING = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
 const FLOOD = Buffer.concat(Array(2000).fill(PING));
 
-/** Opens a connection and sends a handshake on it. */
 async function knock(attacker: Attacker, token: string, host = HOST): Promise<Socket | undefined> {
   const socket = await attacker.connect('ticker', host);
   if (socket === undefined) return undefined;
@@ -21,7 +20,6 @@ async function knock(attacker: Attacker, token: string, host = HOST): Promise<So
   return socket;
 }
 
-/** Opens a stream and counts the status of the response. */
 async function join(attacker: Attacker, token: string): Promise<Socket | undefined> {
   const socket = await knock(attacker, token);
   if (socket === undefined) return undefined;
@@ -30,7 +28,6 @@ async function join(attacker: Attacker, token: string): Promise<Socket | undefin
   return socket;
 }
 
-/** Sends frame attacks in turn and checks the responses, in concurrent loops. */
 const attacksWith = (samples: (seed: number) => Attack[]) => async (attacker: Attacker) => {
   const token = await attacker.token(HOST);
   const all = samples(attacker.seed);

@@ -8,7 +8,6 @@ import { serve } from '../../support/server.ts';
 const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
 const json = { ...apiHeaders, 'Content-Type': 'application/json; charset=utf-8' };
 
-/** The response to a submission, with the given parts and headers replaced. */
 function accepted(changes: Partial<Omit<Answered, 'headers'>> = {}, headers: Record<string, string> = {}): Answered {
   const request = { method: 'POST', path: '/tasks' };
   const all = new Headers({ ...json, Location: `/tasks/${ID}`, ...headers });

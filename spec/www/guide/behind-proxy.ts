@@ -54,7 +54,6 @@ export const configureCaddy: Configure = async (example, folder, port) => {
   return ['run', '--config', `${folder}/Caddyfile`, '--adapter', 'caddyfile'];
 };
 
-/** Starts the services, and a proxy in front of them with TLS for the guide's two host names. */
 async function start(name: 'nginx' | 'caddy', heading: string, configure: Configure) {
   const services = await startServices({ env: ENV });
   // The proxies do not report the port of a listener on port 0.
@@ -74,7 +73,6 @@ async function start(name: 'nginx' | 'caddy', heading: string, configure: Config
     ended = true;
   });
 
-  /** Options of a TLS client that connects to one of the host names. */
   const to = (servername: string) => ({
     servername,
     ca: readFileSync(`${folder}/site.pem`, 'utf8'),

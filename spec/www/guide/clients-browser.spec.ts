@@ -11,7 +11,6 @@ import { until } from '../../support/until.ts';
 
 const [client = ''] = examples('www/guide/clients.md', 'Browser', 'html');
 
-/** Opens the page of the guide and enters a key. */
 async function open(services: RunningServices, key: string, test: (page: Page) => Promise<unknown>) {
   const path = join(await projectWith({ 'client.html': adapt(client, services) }), 'client.html');
   const prepare = async (page: Page) => {

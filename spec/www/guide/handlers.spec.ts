@@ -18,7 +18,6 @@ async function writeExample(heading: string, files: Record<string, string> = {})
   return projectWith({ 'handlers.ts': module, ...files });
 }
 
-/** Starts the services with the module below a heading. Returns functions that submit a task. */
 async function startExample(heading: string, env: Record<string, string> = {}) {
   const TASK_HANDLERS = join(await writeExample(heading), 'handlers.ts');
   const { tasks } = await startServices({ env: { TASK_HANDLERS, ...env } });

@@ -17,7 +17,6 @@ function settings(heading: string): Record<string, string> {
   return Object.fromEntries([...command.matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]));
 }
 
-/** Writes an example into a folder of its own. Returns its path as a setting. */
 async function source(heading: string, language: string, adapt = (text: string) => text) {
   const [text = ''] = examples(FILE, heading, language);
   const path = join(await temporaryFolder(), settings(heading).PRICE_SOURCE ?? '');

@@ -10,7 +10,6 @@ import { indent, locate, readPayload } from '../../../www/tasks/json-text.ts';
 
 const EMPTY: Draft = { kind: 'uppercase', text: '', numbers: '', action: '', data: {} };
 
-/** The form of a draft that a service with some actions shows. */
 const form = (values: Partial<Draft>, actions: ActionList['actions'] = [], unknown: 'process' | 'reject' = 'process') =>
   formOf({ ...EMPTY, ...values }, { actions, unknown_actions: unknown });
 

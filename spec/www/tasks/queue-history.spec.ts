@@ -15,7 +15,6 @@ function historyOf(...parts: HistoryPart[]): QueueHistory {
   return history;
 }
 
-/** Returns the periods of the last 15 minutes that have numbers. */
 function known(history: QueueHistory, length: number) {
   const { times, completed, depth } = history.periods(900, length);
   return times.flatMap((time, index) =>

@@ -21,7 +21,6 @@ const COLUMNS = ['accepted', 'completed', 'failed', 'retried', 'refused', 'depth
 /** Numbers of the 120 seconds of the history, in columns that are otherwise zero. */
 type Columns = { [Column in (typeof COLUMNS)[number]]?: (second: number) => number };
 
-/** Returns the situation with changes of the status, of the history and of other facts. */
 function situation(change: object = {}, columns: Columns = {}, facts: Partial<Facts> = {}) {
   const seconds = new QueueHistory(1, 900);
   const values = (name: keyof Columns) => Array.from({ length: 120 }, (_, second) => columns[name]?.(second) ?? 0);
@@ -38,7 +37,6 @@ function situation(change: object = {}, columns: Columns = {}, facts: Partial<Fa
   return situationOf(own, 'http://host');
 }
 
-/** Asserts the severity and the sentence of each situation. */
 function expectEach(cases: readonly (readonly [change: object, columns: Columns, severity: string, text: RegExp])[]) {
   for (const [change, columns, severity, text] of cases) {
     const found = situation(change, columns);

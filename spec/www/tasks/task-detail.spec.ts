@@ -8,7 +8,6 @@ const { dataText, formatClock, outputText } = texts;
 
 const listed: BoardTask = { id: 'a', action: 'resize', state: 'queued', payload: '{}', accepted_at_ms: 5_000 };
 
-/** An attempt that completed its task. */
 const success = { started_at_ms: 19, ended_at_ms: 20, reason: null };
 
 const steps = (detail: Readonly<Partial<TaskDetail>>) =>

@@ -13,7 +13,6 @@ describe('the snippets of the price page', () => {
     return { env, ...(await startServices({ env })) };
   });
 
-  /** Returns a snippet with a token in the place of the placeholder. */
   async function filled(name: SnippetName): Promise<string> {
     const { ticker, token } = started();
     const code = snippets[name](ticker);
