@@ -2,8 +2,9 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { post, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
-import { countRequests, describeInBrowser, part, partShows, reaches, signIn, visit } from './chromium.ts';
+import { describeInBrowser, visit } from './chromium.ts';
 import { itShowsFailedTasksAt, itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
+import { countRequests, part, partShows, reaches, signIn } from './page.ts';
 import { imitateStream, START } from './ticker-page.ts';
 
 const HALF_HOUR = 30 * 60;

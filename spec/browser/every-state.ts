@@ -5,7 +5,8 @@ import type { Page } from 'playwright-core';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { LOST, part, partShows, reaches, signIn, visit } from './chromium.ts';
+import { LOST, visit } from './chromium.ts';
+import { part, partShows, reaches, signIn } from './page.ts';
 import { fill, startWithHandlers, untilFailed } from './task-rows.ts';
 import { LONG_RECONNECT } from './ticker-page.ts';
 

@@ -4,8 +4,9 @@ import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually, until } from '../support/until.ts';
-import { describeInBrowser, LOST, part, reaches, signIn, visit } from './chromium.ts';
+import { describeInBrowser, LOST, visit } from './chromium.ts';
 import { itShowsFailedTasksAt, itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
+import { part, reaches, signIn } from './page.ts';
 
 /** Largest compressed sizes in bytes of a page with all its files. */
 const MAX_WEIGHTS = { ticker: 48_000, tasks: 114_000 };

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { post, projectFolder, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
-import { describeInBrowser, signIn, visit } from './chromium.ts';
+import { describeInBrowser, visit } from './chromium.ts';
+import { signIn } from './page.ts';
 import { ownTask, queueButton, startWithHandlers } from './task-rows.ts';
 
 const folder = join(projectFolder, 'www/guide/screenshots');

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import type { Locator, Page } from 'playwright-core';
 import { startServices, untilAnswer } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { partShows } from './chromium.ts';
+import { partShows } from './page.ts';
 
 export const startWithHandlers = async (source: string, env: Record<string, string> = {}) =>
   startServices({ env: { TASK_HANDLERS: await writeHandlers(source), ...env } });

@@ -6,7 +6,8 @@ import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { countRequests, describeInBrowser, enlargeText, part, partShows, reaches, visit } from './chromium.ts';
+import { describeInBrowser, visit } from './chromium.ts';
+import { countRequests, enlargeText, part, partShows, reaches } from './page.ts';
 import { listedActions, lists, ownTask, queueButton, startWithHandlers, tab } from './task-rows.ts';
 
 const tolerated = /net::ERR_|status of [45]/;

@@ -4,7 +4,8 @@ import { expect } from 'chai';
 import type { Locator, Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, request, untilAnswer } from '../support/program.ts';
-import { describeInBrowser, part, partShows, visit } from './chromium.ts';
+import { describeInBrowser, visit } from './chromium.ts';
+import { part, partShows } from './page.ts';
 import { queueButton, rows, startWithHandlers, texts, untilFailed, untilRows } from './task-rows.ts';
 
 /** Holds back the page's timers of an undo and of its result, until {@link elapse} runs them. Call it before the page loads. */

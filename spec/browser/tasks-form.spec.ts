@@ -5,7 +5,8 @@ import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
-import { changes, countRequests, describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { describeInBrowser, visit } from './chromium.ts';
+import { changes, countRequests, part, partShows, reaches } from './page.ts';
 import {
   actionChoice,
   curlArguments,

@@ -3,16 +3,8 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
-import {
-  describeInBrowser,
-  enlargeText,
-  expectFewShifts,
-  overflow,
-  part,
-  partShows,
-  recordShifts,
-  visit,
-} from './chromium.ts';
+import { describeInBrowser, visit } from './chromium.ts';
+import { enlargeText, expectFewShifts, overflow, part, partShows, recordShifts } from './page.ts';
 import { partsShow, rows } from './task-rows.ts';
 
 /** End of an hour, in Unix seconds. */

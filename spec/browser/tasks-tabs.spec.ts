@@ -4,7 +4,8 @@ import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
-import { describeInBrowser, enterKey, LOST, noteStates, part, reaches, type VisitOptions, visit } from './chromium.ts';
+import { describeInBrowser, LOST, type VisitOptions, visit } from './chromium.ts';
+import { enterKey, noteStates, part, reaches } from './page.ts';
 import { lists, ownTask, queueButton } from './task-rows.ts';
 
 function followStreams(context: BrowserContext) {

@@ -4,20 +4,8 @@ import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually, until } from '../support/until.ts';
-import {
-  changes,
-  countRequests,
-  describeInBrowser,
-  enlargeText,
-  LOST,
-  noteStates,
-  overflow,
-  part,
-  partShows,
-  reaches,
-  signIn,
-  visit,
-} from './chromium.ts';
+import { describeInBrowser, LOST, visit } from './chromium.ts';
+import { changes, countRequests, enlargeText, noteStates, overflow, part, partShows, reaches, signIn } from './page.ts';
 import { imitateStream, LONG_RECONNECT, START } from './ticker-page.ts';
 
 const INTERVAL_MS = 2_000;

@@ -4,17 +4,8 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
-import {
-  changes,
-  describeInBrowser,
-  expectFewShifts,
-  part,
-  partShows,
-  reaches,
-  recordShifts,
-  signIn,
-  visit,
-} from './chromium.ts';
+import { describeInBrowser, visit } from './chromium.ts';
+import { changes, expectFewShifts, part, partShows, reaches, recordShifts, signIn } from './page.ts';
 import { imitateStream, START, shown } from './ticker-page.ts';
 
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];

@@ -5,7 +5,7 @@ import { watchDelays } from '../support/crowd.ts';
 import { Ledger } from '../support/ledger.ts';
 import { request } from '../support/program.ts';
 import { randomFrom } from '../support/seed.ts';
-import { until } from '../support/until.ts';
+import { inTime, until } from '../support/until.ts';
 
 /** Tick interval of the process under attack: short, so that even a short stall delays a tick. */
 export const TICK_INTERVAL_MS = 100;
@@ -47,7 +47,11 @@ export class Neighbours {
     this.#crowd = new Crowd({ target, connections: STREAMS, concurrency: STREAMS, intervalMs: TICK_INTERVAL_MS });
     await this.#crowd.gather();
     if (this.#crowd.lost > 0) throw new Error(`a neighbour cannot join: ${[...this.#crowd.losses.keys()]}`);
-    await inTime('no ticks', () => until(() => this.#crowd.record.ticks >= 2));
+    await inTime(
+      MAX_WAIT_MS,
+      'no ticks',
+      until(() => this.#crowd.record.ticks >= 2),
+    );
   }
 
   begin(services: { tasks: string; admin: string }, seed: number): void {
@@ -82,7 +86,8 @@ export class Neighbours {
   }
 
   async account(tasks: string): Promise<void> {
-    await inTime('accepted tasks are neither rows nor dead letters', () => this.#window.ledger.accountedFor(tasks));
+    const accounted = this.#window.ledger.accountedFor(tasks);
+    await inTime(MAX_WAIT_MS, 'accepted tasks are neither rows nor dead letters', accounted);
   }
 
   leave(): void {
@@ -118,12 +123,6 @@ export class Neighbours {
     const { errors } = this.#window;
     errors[error] = (errors[error] ?? 0) + 1;
   }
-}
-
-/** Rejects with an error if `step` takes too long. */
-function inTime(error: string, step: () => Promise<void>): Promise<void> {
-  const late = new Promise<never>((_, reject) => setTimeout(reject, MAX_WAIT_MS, new Error(error)).unref());
-  return Promise.race([step(), late]);
 }
 
 export const startNeighbours = () => startChild<Neighbours>(import.meta.url);

@@ -57,11 +57,7 @@ export class Crowd {
     await Promise.all(Array.from({ length: concurrency }, connectInTurn));
   }
 
-  /**
-   * Waits until each open client that reads has received the newest tick that any client has, at most `timeoutMs`.
-   *
-   * @returns the total number of ticks still missing
-   */
+  /** Waits until each open client that reads has the newest tick of any client. Returns the number of missing ticks. */
   async catchUp(timeoutMs: number): Promise<number> {
     const until = performance.now() + timeoutMs;
     for (;;) {

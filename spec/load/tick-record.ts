@@ -37,10 +37,7 @@ export class TickRecord {
   readonly #lateness: RecordableHistogram = createHistogram();
   readonly #frames = BUCKETS_MS.map(() => 0);
 
-  /**
-   * @param intervalMs interval of ticks that are due at its whole multiples. Without it, a tick is due at the second
-   *   of its timestamp.
-   */
+  /** @param intervalMs interval at whose multiples ticks are due. Without it, a tick is due at its timestamp's second. */
   constructor(intervalMs?: number) {
     this.#intervalMs = intervalMs;
   }
@@ -70,9 +67,7 @@ export class TickRecord {
     this.#frames[bucket] = (this.#frames[bucket] ?? 0) + 1;
   }
 
-  /**
-   * Returns how many of the newest ticks a client has not received yet. The report's `missed` does not include them.
-   */
+  /** Returns how many of the newest ticks a client has not received yet, which `missed` does not include. */
   behind({ last }: Follower): number {
     return this.ticks - (typeof last === 'number' ? last : 0);
   }

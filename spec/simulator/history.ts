@@ -209,10 +209,7 @@ export function createHistory(world: World) {
       broken(PAUSED, `${nameOf(id)} was given to a thread`);
   }
 
-  /**
-   * Records an event of a process. If one process has the store alone, also checks that the event may follow the last one
-   * and is committed.
-   */
+  /** Records an event. If one process has the store alone, also checks its order, and that it is committed. */
   function onEvent(event: QueueEvent): void {
     const task = 'id' in event ? tasks.get(event.id) : undefined;
     if (task === undefined) return;

@@ -12,7 +12,7 @@ import { openDescriptors, residentBytes, threadCount } from '../support/proc.ts'
 import { type RunningServices, request, startServices } from '../support/program.ts';
 import { type Random, randomFrom, seed, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
-import { until } from '../support/until.ts';
+import { inTime, until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 const MIB = 1024 * 1024;
@@ -126,13 +126,7 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
 /** Longest time for one step. Longer than the timeouts of the services. */
 const STEP_MS = 75_000;
 
-/** Returns the result of a step. @throws {Error} that names the step if it does not end */
-function ends<T>(name: string, step: Promise<T>): Promise<T> {
-  const late = setTimeout(STEP_MS, undefined, { ref: false }).then(() => {
-    throw new Error(`${name} did not end within ${STEP_MS / 1000} s`);
-  });
-  return Promise.race([step, late]);
-}
+const ends = <T>(name: string, step: Promise<T>) => inTime(STEP_MS, `${name} did not end`, step);
 
 const minutes = Number(process.env.SOAK_MINUTES ?? 10);
 /** Number of rounds that the minutes are divided into. After each round, the idle process is measured. */

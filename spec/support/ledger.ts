@@ -90,10 +90,8 @@ export async function queueCounts(tasks: string) {
 }
 
 export function untilIdle(tasks: string) {
-  return eventually(
-    () => queueCounts(tasks),
-    ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
-  );
+  const look = () => queueCounts(tasks);
+  return eventually(look, ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0);
 }
 
 /** Waits until a task is completed or failed. A task that `fails` is unknown once the bound on dead letters has evicted it. */

@@ -10,10 +10,8 @@ export async function severable(service: string) {
   let fault: 'severed' | 'stalled' | 'losing answers' | undefined;
   let refused = 0;
   const keep = (socket: Socket, isOfService = false, other?: Socket) => {
-    sockets.set(
-      socket.on('error', () => {}),
-      isOfService,
-    );
+    sockets.set(socket, isOfService);
+    socket.on('error', () => {});
     socket.once('close', () => {
       sockets.delete(socket);
       other?.destroy();

@@ -33,6 +33,12 @@ export async function eventually<Found>(
   }
 }
 
+/** Returns the result of a step, or rejects with an error if the step takes too long. */
+export function inTime<Result>(limitMs: number, error: string, step: Promise<Result>): Promise<Result> {
+  const late = new Promise<never>((_, reject) => setTimeout(reject, limitMs, new Error(error)).unref());
+  return Promise.race([step, late]);
+}
+
 /** Lets specs wait for what events change. */
 export class Condition {
   #change = Promise.withResolvers<void>();

@@ -76,10 +76,8 @@ describe('the guide', () => {
     for (const CALLBACK_SECRET of [OLD, `${newSecret()},${NEW}`, newSecret()]) {
       const env = { ...process.env, CALLBACK_SECRET };
       const listening = watch(spawn(process.execPath, [join(folder, 'receiver.mjs')], { env }));
-      const withoutSignature = await eventually(
-        () => fetch(`http://localhost:${port}`, { method: 'POST', body: '{}' }).catch(() => undefined),
-        (answer) => answer !== undefined,
-      );
+      const send = () => fetch(`http://localhost:${port}`, { method: 'POST', body: '{}' }).catch(() => undefined);
+      const withoutSignature = await eventually(send, (answer) => answer !== undefined);
       expect(withoutSignature?.status).to.equal(401);
       const { id } = JSON.parse(await outputOf(adapt(submit, services).replaceAll(url, `localhost:${port}`)));
       await untilTask(services.tasks, id);
