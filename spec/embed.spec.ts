@@ -14,7 +14,6 @@ const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'uncaughtException', 
 const OFF = { TICKER_PORT: 'off', TASKS_PORT: 'off', ADMIN_PORT: 'off' };
 const listeners = () => SIGNALS.map((event) => process.listenerCount(event));
 
-/** Settings on free ports, with an own data folder unless one is given. */
 async function settings(own: StartOptions['settings'] = {}): Promise<NonNullable<StartOptions['settings']>> {
   const DATA_DIR = own.DATA_DIR ?? (await temporaryFolder());
   return { HOST: '127.0.0.1', TICKER_PORT: 0, TASKS_PORT: 0, ADMIN_PORT: 0, LOG_LEVEL: 'silent', DATA_DIR, ...own };

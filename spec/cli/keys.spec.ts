@@ -10,7 +10,6 @@ import { describeWithPostgres, emptySchema, migratedSchema } from '../support/se
 const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
 const failed = (stderr: string) => ({ code: 1, stdout: '', stderr: `${stderr}\n` });
 
-/** Creates a data folder, a runner of the keys program on it, and a second connection to its keys. */
 async function fresh() {
   const dataDir = await migratedFolder();
   const beside = openBeside(dataDir, 'auth.db');

@@ -61,7 +61,6 @@ function read(expr: string): { selectors: Selector[]; grouping: string[] } {
 const OF_THE_TARGET = { job: ['ticker-and-tasks'], instance: ['any'] };
 type Labels = Record<string, readonly string[]>;
 
-/** Returns the metrics of a scrape, each with its labels and their values. */
 function metrics(scrape: string): Map<string, Labels> {
   const found = new Map<string, Labels>([['up', OF_THE_TARGET]]);
   for (const [, name = '', text = ''] of scrape.matchAll(/^(\w+)(?:\{(.*)\})? \S+$/gm)) {
@@ -393,7 +392,6 @@ describe('compose.yaml', () => {
 describe('the Dockerfile', () => {
   const text = contents('Dockerfile');
   const image = text.slice(text.lastIndexOf('\nFROM '));
-  /** Returns the arguments of all instructions of the image with a keyword. */
   const all = (keyword: string) => [...image.matchAll(new RegExp(`^${keyword} (.*)$`, 'gm'))].map(([, rest]) => rest);
 
   it('passes the linter, and so do those of the guide for own handlers', () => {

@@ -10,7 +10,6 @@ const image = `ticker-and-tasks-spec-${randomUUID()}`;
 const RESTRICTED = ['--read-only', '--tmpfs=/tmp', '--cap-drop=ALL', '--security-opt=no-new-privileges'];
 const PUBLISHED = ['--publish=127.0.0.1::8080', '--publish=127.0.0.1::9464', '--env=ADMIN_HOST=0.0.0.0'];
 
-/** Runs a command of the container engine. Returns its output. @throws {Error} if the command fails */
 async function docker(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await run('docker', args, { cwd: projectFolder });
   if (code !== 0) throw new Error(`docker ${args.join(' ')}: ${stderr}`);

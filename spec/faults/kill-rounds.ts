@@ -34,7 +34,6 @@ class Answered {
     for (const [key, id] of [...this.scheduled].slice(-3)) expect((await schedule(tasks, key)).body.id).to.equal(id);
   }
 
-  /** Schedules and cancels tasks, pauses and resumes the queue, until a response is missing. */
   async operate(tasks: string, random: Random): Promise<void> {
     for (let step = 0; ; step++) {
       await setTimeout(random.below(20));
@@ -57,7 +56,6 @@ class Answered {
   }
 }
 
-/** Submits a task that is due in a day. */
 const schedule = (tasks: string, key: string) =>
   request(`${tasks}/tasks`, {
     method: 'POST',
@@ -97,7 +95,6 @@ export function itSurvivesKills(rounds: number): void {
   }).timeout(60_000 + rounds * 15_000);
 }
 
-/** Lets clients use the services, and kills these after a moment. */
 async function killServing(services: RunningServices, ledger: Ledger, answered: Answered, random: Random) {
   const { tasks } = services;
   await answered.check(tasks, random);

@@ -13,14 +13,12 @@ import { until } from '../support/until.ts';
 /** Number of tasks that fail during a fault. Each logs one line. */
 const FAILURES = 5;
 
-/** Submits a task that fails, which logs a warning. */
 async function failTask({ tasks }: RedirectedServices): Promise<void> {
   const { status, body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
   expect(status).to.equal(202);
   await untilTask(tasks, body.id, 'failed');
 }
 
-/** Asserts that requests and ticks continue during a fault. */
 async function serveDuring(services: RedirectedServices, fault: () => unknown): Promise<void> {
   const client = await watchSteadily(services);
   await fault();

@@ -58,7 +58,6 @@ async function startOnSlowDisk() {
   const neighbours = startNeighbours();
   await neighbours.join(Number(new URL(services.ticker).port), await services.token());
   const { tasks, admin } = services;
-  /** Returns the delays that other clients observe while `work` runs. */
   const during = async (work: () => Promise<unknown>): Promise<Sight> => {
     await neighbours.begin({ tasks, admin }, seed);
     await work();
@@ -68,7 +67,6 @@ async function startOnSlowDisk() {
   return { services, dataDir, countRows, during };
 }
 
-/** Runs `work` under a flood of submissions. */
 async function flooded({ tasks }: RunningServices, work: () => Promise<unknown>): Promise<void> {
   const ledger = new Ledger();
   const stopped = ledger.flood(tasks, randomFrom(0), FLOOD_CLIENTS);

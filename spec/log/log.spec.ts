@@ -63,7 +63,6 @@ describe('the log', () => {
       expect(all).to.include('/ws?token=v3.local.[redacted]').and.to.not.include('x-Y_9').and.not.include('nothing');
       expect(lines.filter((line) => line.includes('line '))).to.have.lengthOf(1000);
       expect(all).to.include('line 1000');
-      // Text for people.
       if (options === pretty)
         expect(all).to.match(/^\S*\[\d\d:\d\d:\d\d\.\d+\S*\] .*INFO.*listening\S*\n.*port.*: .*1/);
     });

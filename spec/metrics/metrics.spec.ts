@@ -11,7 +11,6 @@ import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
-/** Starts service B with two completed tasks that have large payloads. */
 async function startWithLargeRows(bytes: number) {
   const server = await startTasksServer({ realRows: false });
   const row = { payload: 'x'.repeat(bytes), status: 'completed', result: '{}', created_at: 1, processed_at: 1 };
