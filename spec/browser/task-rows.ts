@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import type { Locator, Page } from 'playwright-core';
 import { startServices, untilAnswer } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
@@ -31,12 +30,6 @@ export async function partsShow(page: Page, texts: Record<string, string>): Prom
 export const texts = async (elements: Locator): Promise<string[]> =>
   (await elements.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
 
-/** Returns the arguments that a command passes to curl, which may not be installed. */
-export function curlArguments(command: string): string[] {
-  const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
-  return shown.split('\0');
-}
-
 export const row = (page: Page, action: string): Locator =>
   rows(page).filter({ has: page.getByText(action, { exact: true }) });
 
@@ -46,9 +39,6 @@ export const tab = (page: Page, name: string): Locator =>
 export const ownTask = (page: Page, state: string): Locator => page.locator(`.own-task[data-state="${state}"]`);
 
 export const queueButton = (page: Page): Locator => page.getByRole('button', { name: 'Queue task' });
-
-export const actionChoice = (page: Page): Locator =>
-  page.getByLabel('Action', { exact: true }).and(page.locator('select'));
 
 export const untilFailed = (tasks: string, count: number) =>
   untilAnswer(`${tasks}/queue`, ({ body }) => body.dead === count);

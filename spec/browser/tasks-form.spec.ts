@@ -3,23 +3,12 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { curlArguments } from '../support/command.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import { describeInBrowser, visit } from './chromium.ts';
 import { changes, countRequests, part, partShows, reaches } from './page.ts';
-import {
-  actionChoice,
-  curlArguments,
-  fill,
-  ownTask,
-  partsShow,
-  queueButton,
-  row,
-  rows,
-  startWithHandlers,
-  tab,
-  texts,
-} from './task-rows.ts';
+import { fill, ownTask, partsShow, queueButton, row, rows, startWithHandlers, tab, texts } from './task-rows.ts';
 
 const HANDLERS = `
 import { existsSync } from 'node:fs';
@@ -50,6 +39,8 @@ export default {
   stubborn: () => new Promise(() => {}),
 };
 export const schedules = { nightly: { cron: '0 3 * * *', action: 'report' } };`;
+
+const actionChoice = (page: Page) => page.getByLabel('Action', { exact: true }).and(page.locator('select'));
 
 async function yields(page: Page, output: string): Promise<void> {
   await queueButton(page).click();

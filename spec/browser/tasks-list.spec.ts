@@ -1,10 +1,11 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
+import { curlArguments } from '../support/command.ts';
 import { post, request, startServices, untilTask } from '../support/program.ts';
 import { describeInBrowser, visit } from './chromium.ts';
 import { countRequests, part, partShows, reaches } from './page.ts';
-import { curlArguments, ownTask, partsShow, row, rows, startWithHandlers, tab, texts, untilRows } from './task-rows.ts';
+import { ownTask, partsShow, row, rows, startWithHandlers, tab, texts, untilRows } from './task-rows.ts';
 
 const HANDLERS = `
 export default {

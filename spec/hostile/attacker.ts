@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { head } from '../support/raw-connection.ts';
+import { posting } from '../support/raw-connection.ts';
 import type { Random } from '../support/seed.ts';
 import type { Bounds } from './verdict.ts';
 
@@ -136,17 +136,6 @@ export class Attacker {
 
 export const repeating = (clients: number, step: (attacker: Attacker) => Promise<unknown>) => (attacker: Attacker) =>
   attacker.repeat(clients, () => step(attacker));
-
-/** Head of a request on a connection that the service closes after its response. */
-export function lastHead(request: string, ...headers: string[]): string {
-  return head(`${request} HTTP/1.1`, 'Host: localhost', 'Connection: close', ...headers);
-}
-
-/** A request with a body on a connection that the service closes after its response. */
-export function posting(path: string, body: string | Buffer, ...headers: string[]): Buffer {
-  const start = lastHead(`POST ${path}`, `Content-Length: ${Buffer.byteLength(body)}`, ...headers);
-  return Buffer.concat([start, body].map((part) => Buffer.from(part)));
-}
 
 /** Returns a submission whose text is `bytes` long in UTF-8, filled with characters of one or several bytes. */
 export function submissionOf(bytes: number, filler = 'x'): Buffer {

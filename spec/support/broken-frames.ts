@@ -55,14 +55,13 @@ function encode({ fin, rsv, opcode, mask, payload, length, wide }: Attack['frame
   return Buffer.concat([header, mask, payload.map((byte, index) => byte ^ (mask[index % 4] as number))]);
 }
 
+const shares = fc.integer({ min: 0, max: 1000 }).map((thousandths) => thousandths / 1000);
+
 /** Hostile clients: their frames, the point where they stop, and the way they end the connection. */
 export const attacks = fc.record({
   frames: fc.array(frames, { minLength: 1, maxLength: 20 }),
   /** Share of all bytes after which the client stops; undefined if it sends everything. */
-  cut: fc.option(
-    fc.integer({ min: 0, max: 1000 }).map((n) => n / 1000),
-    { freq: 1, nil: undefined },
-  ),
+  cut: fc.option(shares, { freq: 1, nil: undefined }),
   piece: fc.constantFrom(1, 7, 100, 1460, 1e6),
   end: fc.constantFrom('FIN', 'RST', 'close frame'),
 });

@@ -1,4 +1,4 @@
-import { type ExecFileOptions, execFile } from 'node:child_process';
+import { type ExecFileOptions, execFile, execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -20,4 +20,10 @@ export function runCommand(
   const env = { ...process.env, DATA_DIR: dataDir, DATABASE_URL: databaseUrl, POLICIES_DIR: policiesDir };
   const file = fileURLToPath(new URL(`../../main/cli/${name}.ts`, import.meta.url));
   return run(process.execPath, [file, ...args], { env, cwd });
+}
+
+/** Returns the arguments that a command passes to curl, which may not be installed. */
+export function curlArguments(command: string): string[] {
+  const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
+  return shown.split('\0');
 }

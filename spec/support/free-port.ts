@@ -14,11 +14,8 @@ export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FIRST, EPHEMERAL);
     const server = createServer().listen(port, '127.0.0.1');
-    const isFree = await once(server, 'listening').then(
-      () => true,
-      () => false,
-    );
-    if (!isFree) continue;
+    const refused = await once(server, 'listening').catch((error: Error) => error);
+    if (refused instanceof Error) continue;
     server.close();
     await once(server, 'close');
     return port;

@@ -56,6 +56,17 @@ export function head(...lines: string[]): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
+/** Head of a request on a connection that the service closes after its response. */
+export function lastHead(request: string, ...headers: string[]): string {
+  return head(`${request} HTTP/1.1`, 'Host: localhost', 'Connection: close', ...headers);
+}
+
+/** A request with a body on a connection that the service closes after its response. */
+export function posting(path: string, body: string | Buffer, ...headers: string[]): Buffer {
+  const start = lastHead(`POST ${path}`, `Content-Length: ${Buffer.byteLength(body)}`, ...headers);
+  return Buffer.concat([start, body].map((part) => Buffer.from(part)));
+}
+
 export function handshake(path = '/ws/ticker', token?: string): string[] {
   return [
     `GET ${path} HTTP/1.1`,

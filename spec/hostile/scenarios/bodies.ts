@@ -1,14 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
-import { head } from '../../support/raw-connection.ts';
-import {
-  type Attacker,
-  lastHead,
-  posting,
-  repeating,
-  type Scenarios,
-  type Service,
-  submissionOf,
-} from '../attacker.ts';
+import { head, lastHead, posting } from '../../support/raw-connection.ts';
+import { type Attacker, repeating, type Scenarios, type Service, submissionOf } from '../attacker.ts';
 import { floodBounds, MIB } from '../verdict.ts';
 
 const DRIP_MS = 50;

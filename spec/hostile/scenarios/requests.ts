@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { exchange, type Sending, sendings } from '../../support/broken-requests.ts';
-import { handshake, head } from '../../support/raw-connection.ts';
-import { type Attacker, lastHead, repeating, type Scenarios, type Service } from '../attacker.ts';
+import { handshake, head, lastHead } from '../../support/raw-connection.ts';
+import { type Attacker, repeating, type Scenarios, type Service } from '../attacker.ts';
 import { floodBounds } from '../verdict.ts';
 
 const REQUESTS = 3600;

@@ -4,8 +4,8 @@ import { setTimeout } from 'node:timers/promises';
 import fc from 'fast-check';
 import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { type Attack, attack, attacks } from '../../support/broken-frames.ts';
-import { handshake, head } from '../../support/raw-connection.ts';
-import { type Attacker, lastHead, repeating, type Scenarios } from '../attacker.ts';
+import { handshake, head, lastHead } from '../../support/raw-connection.ts';
+import { type Attacker, repeating, type Scenarios } from '../attacker.ts';
 
 /** Last number of the attacker's address in scenarios that need tokens. One address may exchange 20 keys a second. */
 const HOST = 9;
