@@ -67,9 +67,8 @@ describeInBrowser('the layout of the task board', () => {
       }),
     );
     expect(new Set(marks).size, 'states in forced colours').to.equal(7);
-    const borders = await page
-      .locator('.tab')
-      .evaluateAll((all) => all.map((each) => getComputedStyle(each).borderTopColor));
+    const tabs = page.locator('.tab');
+    const borders = await tabs.evaluateAll((all) => all.map((each) => getComputedStyle(each).borderTopColor));
     expect(borders[5], 'the current tab in forced colours').to.not.equal(borders[0]);
     expect(await page.evaluate(() => document.getAnimations().length)).to.equal(0);
 

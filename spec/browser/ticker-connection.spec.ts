@@ -213,15 +213,14 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
     expect(await part(page, 'diagnostics').isHidden()).to.equal(true);
     expect(await isFocused('connection')).to.equal(true);
 
+    const fixed = page.locator('.masthead > :visible:not(.connection, .diagnostics), .tools > :visible, .price-card');
     const boxes = () =>
-      page
-        .locator('.masthead > :visible:not(.connection, .diagnostics), .tools > :visible, .price-card')
-        .evaluateAll((all) =>
-          all.map((each) => {
-            const { x, y, width, height } = each.getBoundingClientRect();
-            return [x, y + scrollY, width, height].map(Math.round).join();
-          }),
-        );
+      fixed.evaluateAll((all) =>
+        all.map((each) => {
+          const { x, y, width, height } = each.getBoundingClientRect();
+          return [x, y + scrollY, width, height].map(Math.round).join();
+        }),
+      );
     for (const width of [1280, 320]) {
       await page.setViewportSize({ width, height: 800 });
       // Charts follow the width in the next frame.

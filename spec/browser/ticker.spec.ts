@@ -14,11 +14,10 @@ const TICKER_SYMBOLS = `${LONGEST}:1000000000000,${Array.from({ length: 63 }, (_
 
 /** Waits until nothing is beyond the page's width or cut off. Charts follow the width in the next frame. */
 const fits = (page: Page) =>
-  page.waitForFunction(() =>
-    [document.documentElement, ...document.querySelectorAll('.price-card, .price-card .price')].every(
-      (each) => each.scrollWidth <= each.clientWidth,
-    ),
-  );
+  page.waitForFunction(() => {
+    const all = [document.documentElement, ...document.querySelectorAll('.price-card, .price-card .price')];
+    return all.every((each) => each.scrollWidth <= each.clientWidth);
+  });
 
 const visibleSymbols = (page: Page) => page.locator('.price-card:visible h2').allTextContents();
 

@@ -31,10 +31,7 @@ const newWindow = (seed: number) => ({
   errors: {} as Record<string, number>,
 });
 
-/**
- * Well-behaved clients, in a process of their own so that an attack does not distort their clocks. They send each
- * request on schedule, without waiting for earlier responses.
- */
+/** Well-behaved clients, in a process of their own so that an attack does not distort their clocks. */
 export class Neighbours {
   readonly #delays = watchDelays();
   #crowd!: Crowd;

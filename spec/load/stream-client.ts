@@ -36,10 +36,7 @@ const MAX_FRAME = 64 * 1024;
 /** Shared read buffer of all clients, so that a frame in a single chunk needs no allocation. */
 const inbox = Buffer.alloc(MAX_FRAME);
 
-/**
- * A minimal WebSocket client, so that thousands of them in one process do not distort the measurement of the server.
- * It reads unfragmented text frames, answers pings and sends text frames.
- */
+/** A minimal WebSocket client, so that thousands of them in one process do not distort the measurement. */
 export class StreamClient {
   readonly #socket: Socket;
   readonly #events: StreamEvents;

@@ -19,20 +19,14 @@ interface Tick {
 const BUCKETS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, Number.POSITIVE_INFINITY];
 const TICKER = Buffer.from('{"type":"ticker"');
 
-/**
- * Records which client received which tick and when. A tick has the same bytes for all clients, so its text is parsed
- * once. Server and clients must share a clock.
- */
+/** Records which client received which tick, and when. Server and clients must share a clock. */
 export class TickRecord {
   readonly #intervalMs: number | undefined;
   #ticks = new Map<string, Tick>();
   #newest: Tick | undefined;
   /** Number of price frames received, without initial snapshots. */
   received = 0;
-  /**
-   * Ticks that a client missed although it was connected before and after, and another client received. The newest
-   * tick is not counted.
-   */
+  /** Number of ticks that another client received, and a client missed between two that it received. */
   missed = 0;
   readonly #lateness: RecordableHistogram = createHistogram();
   readonly #frames = BUCKETS_MS.map(() => 0);

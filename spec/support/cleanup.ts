@@ -43,8 +43,7 @@ export async function temporaryFolder(): Promise<string> {
   return folder;
 }
 
-// Mocha sends SIGTERM to a worker that has not exited one second after its shutdown. The worker's coverage would be
-// lost.
+// Mocha sends SIGTERM to a worker that exits later than a second after its shutdown, whose coverage would be lost.
 if (process.env.MOCHA_WORKER_ID !== undefined) process.on('SIGTERM', () => {});
 
 const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];

@@ -48,10 +48,7 @@ export async function migratedSchema(): Promise<Schema> {
   return schema;
 }
 
-/**
- * Creates a schema with the product's tables once for the enclosing suite, because a migration costs 0.1 s of CPU time.
- * Returns a function that provides it to a test, after which each table has the rows of a new schema.
- */
+/** Migrates a schema once for the suite, because that costs 0.1 s of CPU time, and restores it after each test. */
 export function migratedSchemaForSuite(): () => Schema {
   const schema = onceForSuite(async () => {
     const migrated = await migratedSchema();

@@ -23,10 +23,7 @@ const AUTHORIZATION = { Authorization: `Basic ${Buffer.from(`submitter:${PASSWOR
 /** Settings from the guide, and a limit that shows whose address the services count. */
 const ENV = { TRUST_PROXY: '1', ALLOWED_HOSTS: `${TICKER},${TASKS}`, TOKEN_REQUESTS_PER_MINUTE: '1' };
 
-/**
- * Writes a configuration with the sites of the guide, in which only addresses and paths are replaced, into a folder
- * that has a certificate for both host names. Returns the command line arguments of the proxy.
- */
+/** Writes a configuration with the sites of the guide beside a certificate. Returns the arguments of the proxy. */
 type Configure = (sites: string, folder: string, port: number) => Promise<string[]>;
 
 export const configureNginx: Configure = async (example, folder, port) => {
