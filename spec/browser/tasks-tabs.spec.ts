@@ -26,10 +26,7 @@ function followStreams(context: BrowserContext) {
   return { requests, holders, heldBy };
 }
 
-/**
- * Slows `performance.now()` a hundredfold and disables `AbortSignal.timeout()`, so that no page of a context times out on a
- * slow machine. Retries and the detection of a silent tab are slow as well.
- */
+/** Slows the clock of all pages and disables `AbortSignal.timeout()`, so that none times out on a slow machine. */
 const allowSlowness = (context: BrowserContext) =>
   context.addInitScript(() => {
     const { now } = performance;

@@ -12,10 +12,7 @@ const node = oldNode() ?? '';
 
 describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, 'an old Node', () => {
   it('starts the installed Node, and ends with exit code 0 on a signal to it or, as by Ctrl-C, to both processes', async () => {
-    for (const [signal, receivers] of [
-      ['SIGHUP', 1],
-      ['SIGINT', -1],
-    ] as const) {
+    for (const [signal, receivers] of Object.entries({ SIGHUP: 1, SIGINT: -1 })) {
       const services = await startServices({ node, detached: true });
       expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
       process.kill(receivers * (services.child.pid as number), signal);

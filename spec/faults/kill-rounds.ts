@@ -56,12 +56,10 @@ class Answered {
   }
 }
 
-const schedule = (tasks: string, key: string) =>
-  request(`${tasks}/tasks`, {
-    method: 'POST',
-    headers: { 'Idempotency-Key': key },
-    body: '{"action":"sum","delay":86400}',
-  });
+const schedule = (tasks: string, key: string) => {
+  const headers = { 'Idempotency-Key': key };
+  return request(`${tasks}/tasks`, { method: 'POST', headers, body: '{"action":"sum","delay":86400}' });
+};
 
 /** Defines the spec that kills a process with the durable queue `rounds` times, at random moments. */
 export function itSurvivesKills(rounds: number): void {

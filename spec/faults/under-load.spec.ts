@@ -7,7 +7,7 @@ import { holdTasks } from '../support/held-tasks.ts';
 import { inspect, inspectable } from '../support/inspector.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
 import { runOn } from '../support/migrated-folder.ts';
-import { post, request, startServices, untilAnswer } from '../support/program.ts';
+import { type HttpResponse, post, request, startServices, untilAnswer } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../support/small-disk.ts';
 import { watchSteadily } from '../support/steady-client.ts';
@@ -106,13 +106,9 @@ describeWithSmallDisk('a full disk', () => {
     for (let time = 0; time < 2; time++) {
       await ledger.grows(random.below(30));
       disk.fill();
-      const { status, body } = await eventually(
-        async () => {
-          await submitLarge();
-          return request(`${services.admin}/readyz`);
-        },
-        (answer) => answer.body.checks.tasks_database.state === 'failed',
-      );
+      const readiness = () => submitLarge().then(() => request(`${services.admin}/readyz`));
+      const isFailed = (answer: HttpResponse) => answer.body.checks.tasks_database.state === 'failed';
+      const { status, body } = await eventually(readiness, isFailed);
       expect([status, body.status]).to.deep.equal([503, 'not ready']);
       expect(await submitLarge()).to.equal(500);
       expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);

@@ -124,10 +124,7 @@ export class Crowd {
   }
 }
 
-/**
- * Returns one of 64 loopback addresses. A single address has ports for 28,000 connections only, and the kernel searches
- * for a free port for seconds while thousands of the address's ports are in TIME_WAIT.
- */
+/** One of 64 loopback addresses: one has 28,000 ports, which are hard to find while thousands are in TIME_WAIT. */
 function localAddress(host: string, number: number): { localAddress?: string } {
   return host === '127.0.0.1' ? { localAddress: `127.0.0.${2 + (number % 64)}` } : {};
 }

@@ -26,16 +26,16 @@ const method = weighted(
   [1, fc.string({ maxLength: 5 })],
 );
 
+const unusualPaths = listed(`
+  /tasks/ | //tasks | /tasks/% | /tasks/%00 | /tasks/__proto__ | /tasks?status=a&status=b | /tasks?status=%ff
+  | /tasks?status=completed | /tasks?__proto__[x]=1 | /tasks/00000000-0000-4000-8000-000000000000 | /dead-letters/x
+  | /dead-letters/x/retry | /ws/ | /ws/ticker/ | /auth/token?x=% | /../../package.json | /%2e%2e/%2e%2e/package.json
+  | /..%2f..%2fpackage.json | /%00 | /%c0%af | * | http://other/tasks | tasks | /\\..\\ | /index.html/ | /.hidden
+  | ? | #`);
+
 const path = weighted(
   [4, listed('/tasks | /auth/token | /ws/ticker | / | /queue | /dead-letters')],
-  [
-    3,
-    listed(`/tasks/ | //tasks | /tasks/% | /tasks/%00 | /tasks/__proto__ | /tasks?status=a&status=b | /tasks?status=%ff
-      | /tasks?status=completed | /tasks?__proto__[x]=1 | /tasks/00000000-0000-4000-8000-000000000000 | /dead-letters/x
-      | /dead-letters/x/retry | /ws/ | /ws/ticker/ | /auth/token?x=% | /../../package.json | /%2e%2e/%2e%2e/package.json
-      | /..%2f..%2fpackage.json | /%00 | /%c0%af | * | http://other/tasks | tasks | /\\..\\ | /index.html/ | /.hidden
-      | ? | #`),
-  ],
+  [3, unusualPaths],
   [1, fc.webPath()],
   [1, fc.string({ unit: anyCharacter, maxLength: 30 }).map((value) => `/${value}`)],
   [1, long('/tasks?status=')],
@@ -46,25 +46,25 @@ const version = weighted(
   [1, fc.constantFrom('HTTP/1.0', 'HTTP/0.9', 'HTTP/2.0', 'HTTP/1.1 ', 'HTTP/9.9', 'http/1.1', 'HTTP', '')],
 );
 
+const validHeaders = listed(`
+  Host: localhost | Host: y | Connection: close | Connection: keep-alive | Connection: Upgrade
+  | Upgrade: websocket | Upgrade: h2c | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA== | Sec-WebSocket-Version: 13
+  | Sec-WebSocket-Version: 99 | Expect: 100-continue | Sec-WebSocket-Protocol: ticker.v1, bearer.x
+  | Sec-WebSocket-Extensions: permessage-deflate; x=" | Expect: a miracle | Authorization: Bearer v3.local.x
+  | Authorization: Bearer | Authorization: Basic eA== | Origin: null | Accept-Encoding: gzip
+  | Content-Encoding: gzip | Content-Type: text/plain | If-None-Match: * | If-Modified-Since: x
+  | Range: bytes=0-0,-1 | Idempotency-Key: a | Idempotency-Key: | X-Forwarded-For: 1.2.3.4
+  | Cookie: __proto__=1 | Trailer: Content-Length | TE: trailers`);
+
+const invalidHeaders = listed(`
+  No colon | : no name | Space : x | Nul: \0 | Bare-CR: a\rb | Bare-LF: a\nb | Host: a b | Host: é
+  | Content-Length: 0 | Content-Length: -1 | Content-Length: 0x10 | Content-Length: 99999999999999999999
+  | Content-Length: 1, 1 | Transfer-Encoding: chunked | Transfer-Encoding: identity
+  | Transfer-Encoding: chunked, gzip | Transfer-Encoding: xchunked`);
+
 const header = weighted(
-  [
-    3,
-    listed(`Host: localhost | Host: y | Connection: close | Connection: keep-alive | Connection: Upgrade
-      | Upgrade: websocket | Upgrade: h2c | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA== | Sec-WebSocket-Version: 13
-      | Sec-WebSocket-Version: 99 | Expect: 100-continue | Sec-WebSocket-Protocol: ticker.v1, bearer.x
-      | Sec-WebSocket-Extensions: permessage-deflate; x=" | Expect: a miracle | Authorization: Bearer v3.local.x
-      | Authorization: Bearer | Authorization: Basic eA== | Origin: null | Accept-Encoding: gzip
-      | Content-Encoding: gzip | Content-Type: text/plain | If-None-Match: * | If-Modified-Since: x
-      | Range: bytes=0-0,-1 | Idempotency-Key: a | Idempotency-Key: | X-Forwarded-For: 1.2.3.4
-      | Cookie: __proto__=1 | Trailer: Content-Length | TE: trailers`),
-  ],
-  [
-    1,
-    listed(`No colon | : no name | Space : x | Nul: \0 | Bare-CR: a\rb | Bare-LF: a\nb | Host: a b | Host: é
-      | Content-Length: 0 | Content-Length: -1 | Content-Length: 0x10 | Content-Length: 99999999999999999999
-      | Content-Length: 1, 1 | Transfer-Encoding: chunked | Transfer-Encoding: identity
-      | Transfer-Encoding: chunked, gzip | Transfer-Encoding: xchunked`),
-  ],
+  [3, validHeaders],
+  [1, invalidHeaders],
   [1, fc.constantFrom(' Folded: x', 'Tab:\t')],
   [1, fc.string({ unit: anyCharacter, maxLength: 40 })],
   [1, long('X-Long: ')],

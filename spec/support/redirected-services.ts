@@ -9,10 +9,7 @@ import { until } from './until.ts';
 
 export type RedirectedServices = Awaited<ReturnType<typeof startRedirected>>;
 
-/**
- * Starts `node dist/main` from a shell, with a redirection such as `>/dev/full` or in a terminal, and waits until it is
- * ready. In a session of its own, it gets no SIGHUP when the terminal is closed.
- */
+/** Starts `node dist/main` from a shell, with a redirection such as `>/dev/full` or in a terminal, until it is ready. */
 export async function startRedirected(options: { redirect?: string; terminal?: boolean; ownSession?: boolean }) {
   const folder = await temporaryFolder();
   const [pidFile, codeFile] = [join(folder, 'pid'), join(folder, 'code')];
@@ -20,6 +17,7 @@ export async function startRedirected(options: { redirect?: string; terminal?: b
   const own = { TICKER_PORT: `${ports.ticker}`, TASKS_PORT: `${ports.tasks}`, ADMIN_PORT: `${ports.admin}` };
   const settings = await freshSettings();
   const { DATA_DIR: dataDir = '' } = settings;
+  // In a session of its own, the program gets no SIGHUP when the terminal is closed.
   const program = `${options.ownSession ? 'setsid ' : ''}${process.execPath} dist/main ${options.redirect ?? ''}`;
   // The shell outlives its terminal. Node resets ignored signals, so the program does not ignore SIGHUP.
   const command = `trap "" HUP; ${program} & echo $! > ${pidFile}; wait $!; echo $? > ${codeFile}`;
