@@ -80,9 +80,8 @@ export interface Tables {
 }
 
 /**
- * Record of all answers, deliveries, settlements and events of the tasks, and the guarantees that follow from the record.
- * Most guarantees hold for every store. If one process has the store alone, the record has the order of the commits, so
- * more can be checked.
+ * Record of all answers, deliveries, settlements and events of the tasks, and the guarantees that follow from it. If one
+ * process has the store alone, the record has the order of the commits, so more can be checked.
  */
 export function createHistory(world: World) {
   const tasks = new Map<string, KnownTask>();

@@ -43,9 +43,8 @@ describe('a thousand clients that never read, among ten thousand', () => {
 
     const report = await crowd.report();
     const mib = memory.map((bytes) => Math.round(bytes / KIB / KIB));
-    console.log(
-      `    MiB: ${mib[0]} before, ${mib[1]} joined, ${Math.max(...mib)} at most; ${report.types.ticker} ticks`,
-    );
+    const { ticker } = report.types;
+    console.log(`    MiB: ${mib[0]} before, ${mib[1]} joined, ${Math.max(...mib)} at most; ${ticker} ticks`);
     expect(report).to.deep.include({ lacking: 0, missed: 0, closed: {} });
     expect(Object.keys(report.types)).to.have.members(['welcome', 'ticker']);
     const [first = 0] = report.timestamps;
