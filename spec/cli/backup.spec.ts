@@ -21,16 +21,12 @@ const SLOW_COPY = `
 `;
 
 describe('npm run backup', () => {
-  it('fails with one line if the folder is DATA_DIR, or if the rows are in PostgreSQL', async () => {
+  it('fails with one line if the rows are in PostgreSQL', async () => {
     const [dataDir, folder] = [await migratedFolder(), await temporaryFolder()];
     const databaseUrl = 'postgres://spec:secret@127.0.0.1:1/test';
-    for (const [name, options, stderr] of [
-      [dataDir, {}, `${dataDir} is the data folder itself: name another one\n`],
-      ['new', { databaseUrl }, 'DATABASE_URL is set, so rows and keys are in PostgreSQL: back them up with pg_dump\n'],
-    ] as const) {
-      const ended = await runCommand('backup', [name], { dataDir, cwd: folder, ...options });
-      expect(ended).to.deep.equal({ code: 1, stdout: '', stderr });
-    }
+    const stderr = 'DATABASE_URL is set, so rows and keys are in PostgreSQL: back them up with pg_dump\n';
+    const ended = await runCommand('backup', ['new'], { dataDir, cwd: folder, databaseUrl });
+    expect(ended).to.deep.equal({ code: 1, stdout: '', stderr });
     expect(readdirSync(folder)).to.deep.equal([]);
   });
 

@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { backUpDatabases } from '../../../db/sqlite/backup.ts';
 import { migrate } from '../../../db/sqlite/migrate.ts';
@@ -34,10 +36,13 @@ async function refusal(dataDir: string, folder: string): Promise<string> {
 }
 
 describe('backUpDatabases', () => {
-  it('copies all databases into a new folder that no other user can read', async () => {
+  it('copies all databases into a new folder that no other user can read, and syncs each copy and then their names', async () => {
     const { dataDir, folder } = await fresh({ rows: 7 });
+    await using handle = await open(dataDir);
+    const synced: string[] = [];
+    mock.method(Object.getPrototypeOf(handle), 'sync', async () => synced.push(readdirSync(folder).sort().join(' ')));
     const files = await backUpDatabases(dataDir, folder, NEVER);
-    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db']);
+    expect(synced).to.deep.equal(['tasks.db.partial', 'auth.db.partial tasks.db.partial', 'auth.db tasks.db']);
     expect(statSync(folder).mode & 0o777).to.equal(0o700);
     for (const { file, bytes } of files) {
       const { mode, size } = statSync(join(folder, file));
@@ -51,8 +56,9 @@ describe('backUpDatabases', () => {
     const { dataDir } = await fresh({ rows: 1 });
     new DatabaseSync(join(dataDir, 'queue.db')).close();
     const folder = await temporaryFolder();
-    await backUpDatabases(dataDir, folder, NEVER);
-    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);
+    const files = await backUpDatabases(dataDir, folder, NEVER);
+    expect(files.map(({ file }) => file)).to.deep.equal(['queue.db', 'tasks.db', 'auth.db']);
+    expect(readdirSync(folder)).to.have.length(3);
   });
 
   it('copies what was there when it began, however much is written meanwhile', async () => {
