@@ -1,6 +1,8 @@
-import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import fs, { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { lockDataFolder } from '../../../db/sqlite/data-folder.ts';
 import { checkDamage, migrate } from '../../../db/sqlite/migrate.ts';
@@ -71,6 +73,14 @@ describe('migrate', () => {
     expect(rows(database, 'SELECT id, attempts, history FROM tasks')).to.deep.equal([old]);
   });
 
+  it('changes nothing if a step fails', async () => {
+    const folder = await temporaryFolder();
+    const database = open(join(folder, 'tasks.db'));
+    database.exec('CREATE TABLE idempotency_keys (key TEXT)');
+    expectFailure(folder, 'no such column: accepted_at');
+    expect(schemaOf(database)).to.have.length(1);
+  });
+
   it('makes tables that begin with the columns of the specification', async () => {
     const { auth, tasks } = await migrated();
     const columns = (database: DatabaseSync, table: string) => rows(database, columnsOf(table)).map(({ told }) => told);
@@ -126,7 +136,12 @@ describe('the migration of a queue in its own file', () => {
     const keys = rows(old, 'SELECT * FROM idempotency_keys');
     const ages = rows(old, 'SELECT id, first_at FROM messages UNION SELECT id, first_at FROM dead_letters ORDER BY id');
     kill();
+    const isKept: boolean[] = [];
+    mock.method(fs, 'fsyncSync', () => isKept.push(existsSync(path)));
+    syncBuiltinESMExports();
+    afterTest(syncBuiltinESMExports);
     migrate(folder);
+    expect(isKept, 'synced after the renaming').to.deep.equal([false]);
     // A process that is killed between the commit and the renaming leaves both.
     renameSync(`${path}.migrated`, path);
     migrate(folder);
