@@ -107,9 +107,10 @@ describe('Database', () => {
     expect(existsSync(`${path}-wal`)).to.equal(true);
   });
 
-  it('lets the write-ahead log grow where another thread restarts it', async () => {
+  it('lets the write-ahead log grow where another thread restarts it, and syncs checkpoints', async () => {
     const { path } = await fresh();
     const database = connectTo(path, { checkpointPages: 0 });
+    expect(database.get('PRAGMA synchronous'), 'NORMAL').to.deep.equal({ synchronous: 1 });
     for (let page = 0; page < 1200; page++) database.statement('INSERT INTO words VALUES (?)').run('x'.repeat(4000));
     expect(statSync(`${path}-wal`).size).to.be.above(1200 * 4096);
   });

@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
@@ -79,13 +80,15 @@ describe('SqliteStore', () => {
     expect(idsOf(others)).to.equal('bc');
   });
 
-  it('a queue in memory delivers what was running again after each stop, and counts no death', async () => {
+  it('a queue in memory delivers what was running again after each stop, which syncs it, and counts no death', async () => {
     const { queue } = await start('memory');
+    const { mock: statements } = mock.method(Database.prototype, 'exec');
     await queue.publish('a');
     for (let time = 0; time < 3; time += 1) {
       expect(await queue.next()).to.include({ id: 'a', attempt: 1, isSuspect: false });
       await queue.restart();
     }
+    expect(statements.calls.map(({ arguments: [sql] }) => sql).join()).to.include('PRAGMA file.synchronous = FULL');
   });
 
   it('a queue in memory keeps what was saved, and what was accepted since, until it is started', async () => {
@@ -145,22 +148,27 @@ describe('SqliteStore', () => {
     expect(await queue.takeIds(5)).to.equal('de');
   });
 
-  it('a queue in a file that is locked takes a retry that was due when a commit failed, and keeps its limits', async () => {
+  it('a queue in a file that is locked takes a retry that was due when a commit failed, keeps its limits, and those in memory their tasks', async () => {
     const { queue } = await start();
+    const { queue: inMemory } = await start('memory');
+    const [b] = await inMemory.running('b');
     await queue.settleAll(await queue.running('a'), retry(START + 60));
     queue.now = START + 60;
     const { runUncounted } = Database.prototype;
     const fail = function (this: Database, ...[sql, ...values]: Parameters<typeof runUncounted>) {
-      if (sql === 'COMMIT') throw new Error(LOCKED);
+      const isInFile = this.get<{ file: string }>('PRAGMA database_list')?.file !== '';
+      if (sql === 'COMMIT' && isInFile) throw new Error(LOCKED);
       runUncounted.call(this, sql, ...values);
     };
     const { mock: spy } = mock.method(Database.prototype, 'runUncounted', fail);
     const { store } = queue;
     for (const call of [() => store.take(5, false), () => store.setLimits('sum', { concurrency: 1 }, 'api')])
       expect(await messageOfError(call)).to.equal(LOCKED);
+    await inMemory.unchanged(() => errorOf(() => inMemory.settle(b, complete())));
     spy.restore();
     expect(store.limits()).to.deep.equal([]);
     expect(await queue.takeIds(5)).to.equal('a');
+    expect(await inMemory.settle(b, complete())).to.equal('applied');
   });
 
   it('a queue in a file that is locked waits for the lock once, then not again until the lock is released', async () => {
@@ -207,7 +215,7 @@ describe('SqliteStore', () => {
     expect(others.map(({ id }) => id).join('')).to.equal('abcdefgh');
   });
 
-  it('what a client is told is committed and then synced before the answer, whatever the request was', async () => {
+  it('what a client is told is committed, reported because a message may run at once, and then synced before the answer', async () => {
     const disk = { sync: async () => {} };
     const { queue, store, folder, syncs } = await startOn(disk);
     await queue.discard('xy');
@@ -216,45 +224,31 @@ describe('SqliteStore', () => {
     await store.publish({ ...messageOf('later'), runAt: START + HOUR });
     const other = openBeside(folder);
     const version = () => (other.prepare('PRAGMA data_version').get() as { data_version: number }).data_version;
-    const calls: (() => Promise<unknown>)[] = [
-      () => store.publish(messageOf('c')),
+    const calls: ((report: () => void) => Promise<unknown>)[] = [
+      (report) => store.publish(messageOf('c'), undefined, report),
       () => store.cancel('a'),
       () => store.cancel('b'),
-      () => store.runNow('later'),
+      (report) => store.runNow('later', report),
       () => store.setPaused(true),
-      () => store.setLimits('sum', { concurrency: 5 }, 'api'),
+      (report) => store.setLimits('sum', { concurrency: 5 }, 'api', report),
       () => store.schedules.put(schedule('s')),
-      () => redriveIn(store, { ids: ['x'] }),
+      (report) => redriveIn(store, { ids: ['x'] }, report),
       () => purgeIn(store, { all: true }),
     ];
     // These write nothing, but the submission or cancellation before may not be on disk yet.
-    const repeated = [() => queue.publishKeyed('d', 'key'), () => store.cancel('b')];
+    const repeated = [() => queue.publishKeyed('d', 'key'), () => store.cancel('a'), () => store.cancel('b')];
     for (const call of [...calls, ...repeated]) {
       const gate = Promise.withResolvers<void>();
       disk.sync = () => gate.promise;
       const before = { syncs: syncs.callCount(), version: version() };
-      const answer = call().then(() => 'answered');
-      await Promise.race([until(() => syncs.callCount() > before.syncs), answer]);
+      const reports = [call.length === 0];
+      const answer = call(() => reports.push(true)).then(() => 'answered');
+      await Promise.race([until(() => reports.includes(true) && syncs.callCount() > before.syncs), answer]);
       if (calls.includes(call)) expect(version(), `${call}`).to.be.above(before.version);
       expect(await Promise.race([answer, setImmediate('not synced')]), `${call}`).to.equal('not synced');
       gate.resolve();
       await answer;
     }
-  });
-
-  it('what a client is told is reported as requeued before its sync, because it may run at once', async () => {
-    const disk = { sync: async () => {} };
-    const { queue } = await startOn(disk);
-    await queue.discard('x');
-    const gate = Promise.withResolvers<void>();
-    disk.sync = () => gate.promise;
-    const requeued: string[] = [];
-    const answer = redriveIn(queue.store, { all: true }, (tasks) => requeued.push(idsOf(tasks)));
-    await until(() => requeued.length > 0);
-    expect(await queue.takeIds(1)).to.equal('x');
-    gate.resolve();
-    await answer;
-    expect(requeued).to.deep.equal(['x']);
   });
 
   it('what a client is told fails while the disk cannot sync it, until a check finds that it can, without another submission', async () => {
@@ -357,14 +351,17 @@ describe('SqliteStore', () => {
     expect(wal.sync()).to.equal(second).and.not.equal(first);
   });
 
-  it('a sync of the log has nothing to do without a log, and leaves no descriptor open', async () => {
+  it('a sync of the log syncs its data, has nothing to do without a log, and leaves no descriptor open', async () => {
     const folder = await migratedFolder();
     const path = join(folder, 'tasks.db');
+    await using handle = await open(path);
+    const { mock: syncs } = mock.method(Object.getPrototypeOf(handle), 'datasync');
     openBeside(folder).exec('DELETE FROM tasks');
     const wal = new WalSync(path);
     for (let time = 0; time < 2; time++) await Promise.all([wal.sync(), wal.sync(), wal.sync()]);
     expect(openFiles(process.pid).filter((file) => file === `${path}-wal`)).to.have.length(1);
     await new WalSync(join(folder, 'none.db')).sync();
+    expect(syncs.callCount()).to.equal(2);
   });
 
   it('a sync of the log rejects with the reason of its failure, and is tried again the next time', async () => {
