@@ -142,7 +142,9 @@ export function describeDelivering({ it }: QueueTests): void {
     await queue.expectCounts({ bytes: 0 });
   });
 
-  it('a clock that is set back between two runs delays a retry by no more than a day, and no message that is scheduled or waits', async (queue) => {
+  it('a clock that is set back between two runs delays a retry by no more than a day, and no message that is scheduled, limited or waits', async (queue) => {
+    await queue.store.setLimits('mail', { concurrency: 1 }, 'api');
+    await queue.publish('pq', { action: 'mail', priority: 5 });
     await queue.publish('xab');
     await queue.settle(await queue.next(), retry(START + HOUR));
     queue.now += 1000;
@@ -152,10 +154,11 @@ export function describeDelivering({ it }: QueueTests): void {
     queue.now = START - 1000 * HOUR;
     await queue.restart();
     await queue.publish('d');
-    await queue.expectCounts({ waiting: 4, retrying: 1, scheduled: 1 });
-    expect((await queue.message('x')).runAt).to.equal(queue.now + 24 * HOUR);
-    expect((await queue.message('s')).runAt).to.equal(START + 60_000);
-    expect(await queue.takeIds(5)).to.equal('abcd');
+    await queue.expectCounts({ waiting: 5, limited: 1, retrying: 1, scheduled: 1 });
+    const { now } = queue;
+    for (const [id, runAt] of Object.entries({ p: now, q: now, s: START + 60_000, x: now + 24 * HOUR }))
+      expect((await queue.message(id)).runAt, id).to.equal(runAt);
+    expect(await queue.takeIds(5)).to.equal('abcdp');
   });
 
   for (const limit of ['rate', 'perKey'] as const)

@@ -184,8 +184,10 @@ export function describeSubmitting({ it }: QueueTests): void {
   });
 
   for (const step of [1, 0, -HOUR])
-    it(`submissions with a key are evicted by number, oldest first, if the clock moves by ${step} ms`, async (queue) => {
+    it(`submissions with a key are evicted by number, oldest first, if the clock moves by ${step} ms, also one whose key had expired`, async (queue) => {
       await queue.restart({ maxKeys: 2 });
+      await queue.publishKeyed('expired', 'key of b');
+      queue.now += 2 * KEY_LIFETIME_MS;
       for (const id of 'abc') {
         queue.now += step;
         await queue.publishKeyed(id, `key of ${id}`);

@@ -66,17 +66,40 @@ describeWithPostgres('PostgresStore', () => {
     expect(await sql(transactions)).to.have.length(1);
   });
 
-  it('syncs a submission and a cancellation before their answers, but not a settlement, which may be repeated', async () => {
-    const { sql, one } = await fresh();
-    await sql('CREATE TABLE changes (change text)');
+  it('syncs what a client requests before its answer, but not a settlement, which may be repeated', async () => {
+    const { sql, one, store } = await fresh();
+    await one.discard('xy');
+    await sql('CREATE TABLE changes (is_synced text)');
     await sql(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-      INSERT INTO changes VALUES (TG_OP || ' ' || current_setting('synchronous_commit')); RETURN NULL; END $$`);
-    await sql('CREATE TRIGGER note AFTER INSERT OR DELETE ON messages FOR EACH STATEMENT EXECUTE FUNCTION note()');
-    await one.publish('ab');
-    await one.cancel('a');
+      INSERT INTO changes VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`);
+    for (const table of ['messages', 'queue_state', 'limits', 'schedules'])
+      await sql(`CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON ${table} EXECUTE FUNCTION note()`);
+    await one.publish('a');
+    await store.publishAll([{ message: { ...messageOf('later'), runAt: START + HOUR }, key: undefined }]);
+    await store.runNow('later');
+    await one.cancel('later');
+    await redriveIn(store, { ids: ['x'] });
+    await purgeIn(store, { ids: ['y'] });
+    await store.setPaused(false);
+    await store.setLimits('mail', { concurrency: 1 }, 'api');
+    await store.schedules.put(schedule('s'));
+    await fire(one, 'b');
+    const changes = async () => (await sql('SELECT DISTINCT is_synced FROM changes')).map(({ is_synced }) => is_synced);
+    expect(await changes()).to.deep.equal(['on']);
     await one.settle(await one.next(), complete());
-    const changes = await sql<{ change: string }>('SELECT change FROM changes GROUP BY change ORDER BY min(ctid)');
-    expect(changes.map(({ change }) => change)).to.deep.equal(['INSERT on', 'DELETE on', 'DELETE off']);
+    expect(await changes()).to.have.members(['on', 'off']);
+  });
+
+  it('waits at its close for a settlement', async () => {
+    const { sql, one, store } = await fresh();
+    // Opens two connections.
+    const [[delivery]] = await Promise.all([one.running('a'), store.setPaused(false)]);
+    await sql('BEGIN; LOCK TABLE messages IN EXCLUSIVE MODE');
+    const settled = one.settle(delivery, complete());
+    const closed = store.close();
+    await until(async () => (await sql('SELECT 1 FROM pg_locks WHERE NOT granted')).length > 0);
+    await sql('COMMIT');
+    expect([await settled, await closed]).to.deep.equal(['applied', true]);
   });
 
   it('refuses a value that PostgreSQL cannot store, and nothing beside it', async () => {
@@ -142,7 +165,9 @@ describeWithPostgres('PostgresStore', () => {
     await one.publish('abcde');
     const held = await one.take(1);
     await lose(() => one.take(3), "SELECT 1 FROM messages WHERE id = 'd' AND state = 'running'");
+    expect(one.store.problem()).to.match(/^cannot reach PostgreSQL/);
     expect(await one.cancel('b')).to.equal('requested');
+    expect(one.store.problem()).to.equal(undefined);
     const deliveries = await one.take(5);
     const taken = deliveries.map(({ id, attempt, delivery }) => `${id} ${attempt} ${delivery}`);
     expect(taken).to.deep.equal(['c 1 2', 'd 1 2', 'e 1 1']);
@@ -351,6 +376,7 @@ describeWithPostgres('PostgresStore', () => {
       await one.take(2, true);
       expect(await recover(one, 'one')).to.deep.equal([]);
     }
+    expect(await sql("SELECT 1 FROM queue_counts WHERE owner = 'one'"), 'added to the others').to.deep.equal([]);
     const recoveries: object[] = [];
     one.store.onRecovered?.((recovery) => recoveries.push(recovery));
     expect(await other.takeIds(2, true)).to.equal('b');
