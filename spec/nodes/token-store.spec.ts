@@ -128,6 +128,17 @@ describeWithPostgres('the token stores of several nodes', () => {
     });
   }
 
+  it('answer a revocation after its commit', async () => {
+    const { url } = await migratedSchema();
+    const { store, goOn, held } = await openSlowly(url, (text) => text.startsWith('WITH revoked'));
+    await store.put(token('a'));
+    const revoked = store.revoke('a').then(() => 'revoked');
+    await until(() => held() === 1);
+    expect(await Promise.race([revoked, new Promise(setImmediate)])).to.not.equal('revoked');
+    goOn();
+    await revoked;
+  });
+
   it('find tokens of other nodes while many tokens are issued slowly, and bound the lookups only', async () => {
     const { url } = await migratedSchema();
     await (await openNode(url)).store.put(token('a'));
