@@ -6,6 +6,7 @@ import { type RunningServices, type StartOptions, start } from '../main/embed.ts
 import { ServiceError } from '../www/client/errors.ts';
 import { errorOf } from './store/stage.ts';
 import { afterTest, temporaryFolder } from './support/cleanup.ts';
+import { runOn } from './support/migrated-folder.ts';
 import { openDescriptors, threadCount } from './support/proc.ts';
 import { post, request, untilTask } from './support/program.ts';
 import { until } from './support/until.ts';
@@ -46,7 +47,7 @@ describe('embedded services', () => {
           while (!existsSync(${JSON.stringify(isSeen)})) await setTimeout(5);
           return text.length;
         }
-        export default { half, broken() { throw new Error('out of ink'); } };`;
+        export default { half, broken: { limits: { concurrency: 3 }, handler() { throw new Error('out of ink'); } } };`;
       await writeFile(file, code);
       const services = await start<{ half: (data: { text: string }) => number; broken: () => void }>({
         handlers: pathToFileURL(file),
@@ -55,6 +56,7 @@ describe('embedded services', () => {
       afterTest(() => services.stop());
       expect(services.ports).to.deep.equal({ ticker: undefined, tasks: undefined, admin: undefined });
       const { tasks } = services;
+      expect((await tasks.limits.list())[0]).to.include({ action: 'broken', concurrency: 3, source: 'module' });
       await tasks.queue.pause();
       const submit = () => tasks.submit('half', { text: 'ink' }, { priority: 1, idempotency_key: 'one' });
       const task = await submit();
@@ -122,21 +124,27 @@ describe('embedded services', () => {
     });
   });
 
-  it('give a page a token for one task, and keep the tokens of their users over a restart', async () => {
+  it('give a page a token for one task, and keep the tokens of their users and the history over a restart', async () => {
     const limits = { TASKS_REQUIRE_TOKEN: true, TOKENS_PER_KEY: 1 };
     const own = await settings({ ...OFF, TASKS_PORT: 0, QUEUE_DRIVER: 'sqlite', ...limits });
     const first = await embed(own);
     const { id } = await first.tasks.submit('sum', {});
     const visitor = await first.tasks.task(id).token({ expiresIn: 600 });
     const alice = await first.tokens.issue('alice');
+    const [{ api_key } = {}] = runOn(`${own.DATA_DIR}`, 'SELECT api_key FROM api_keys', 'auth.db');
+    const demo = (await post(`${tasksAt(first)}/../auth/token`, { api_key })).body;
+    const signedIn = { method: 'POST', headers: { Authorization: `Bearer ${demo.token}` }, body: '{}' };
+    const guest = (await request(`${tasksAt(first)}/${id}/token`, signedIn)).body;
     expect([visitor.expires_in, alice.expires_in]).to.deep.equal([600, 3600]);
     await first.stop();
     const second = await embed(own);
-    const status = async (path: string, { token }: { token: string }) =>
-      (await request(tasksAt(second) + path, { headers: { Authorization: `Bearer ${token}` } })).status;
-    expect(await status(`/${id}`, visitor)).to.equal(200);
+    const get = (path: string, { token }: { token: string }) =>
+      request(tasksAt(second) + path, { headers: { Authorization: `Bearer ${token}` } });
+    const status = async (...asked: Parameters<typeof get>) => (await get(...asked)).status;
+    for (const token of [visitor, guest]) expect(await status(`/${id}`, token)).to.equal(200);
     expect(await status('/other', visitor)).to.equal(404);
-    expect(await status('', alice)).to.equal(200);
+    for (const token of [alice, demo]) expect(await status('', token)).to.equal(200);
+    expect((await get('/../queue/history', alice)).body.starts, 'its history').to.have.length(2);
     await second.tokens.issue('alice');
     expect(await status('', alice), 'beyond TOKENS_PER_KEY').to.equal(401);
     const refusal = (...user: [string, string?]) => second.tokens.issue(...user).catch(({ message }) => message);

@@ -113,28 +113,20 @@ describe('the dispatcher', () => {
 });
 
 describe('the dispatcher, before a stop,', () => {
-  it('waits for a limited task that gets the place of one that runs, and for none that waits for a rate', async () => {
+  it('waits for a limited task that gets the place of one that runs, and for none that waits for a rate or a retry', async () => {
     const { pool, dispatcher, queue } = await startDispatching();
     await queue.setLimits('single', { concurrency: 1 }, 'api');
     await queue.setLimits('rated', { rate: { count: 1, ms: 60_000 } }, 'api');
     const body = '{"created_at":1790000000}';
     for (const id of 'ab') await queue.publish({ id, action: 'single', body });
     for (const id of 'cd') await queue.publish({ id, action: 'rated', body });
+    await queue.publish({ id: 'e', action: 'failing', body });
     const drained = dispatcher.drain(never);
-    for (const number of [1, 2, 3]) (await pool.given(number)).end(returned);
+    (await pool.given(3)).end(raised);
+    for (const number of [1, 2, 4]) (await pool.given(number)).end(returned);
     await drained;
-    expect(pool.ids).to.equal('acb');
-    expect(await queue.counts()).to.include({ completed: 3, limited: 1, inFlight: 0 });
-  });
-
-  it('waits neither for a retry that is due later, nor for the tasks of a paused queue', async () => {
-    const { run, dispatcher, publish, reach, queue } = await startDispatching();
-    (await run('a'))[0].end(raised);
-    await reach({ retrying: 1 });
-    await dispatcher.drain(never);
-    await queue.setPaused(true);
-    await publish('b');
-    await dispatcher.drain(never);
+    expect(pool.ids).to.equal('aceb');
+    expect(await queue.counts()).to.include({ completed: 3, limited: 1, retrying: 1, inFlight: 0 });
   });
 
   it('waits no longer than its deadline, also while it counts what is left, and after its abort time for no handler', async () => {
@@ -211,6 +203,21 @@ describe('the dispatcher, while ends cannot be written,', () => {
       expect(await dispatcher.stop(now)).to.equal(isWritten);
       if (isWritten) expect(await store.reads.find('a')).to.have.nested.property('row.result', '{"output":1}');
     }
+  });
+
+  it('writes at a stop again what cannot be written when it begins', async () => {
+    const { run, clock, dispatcher, store } = await startDispatching();
+    const { settle } = store;
+    const { promise, reject } = Promise.withResolvers<never>();
+    store.settle = () => promise;
+    (await run('a'))[0].end(returned);
+    await turn();
+    clock.advance(5);
+    store.settle = settle;
+    const stopped = dispatcher.stop(now);
+    await turn();
+    reject(new Error('disk full'));
+    expect(await stopped).to.equal(true);
   });
 
   it('takes again a second after a take that failed', async () => {
