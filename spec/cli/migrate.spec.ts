@@ -32,17 +32,13 @@ describe('npm run migrate', () => {
 });
 
 describeWithPostgres('npm run migrate with DATABASE_URL', () => {
-  it('creates the tables in PostgreSQL and no file, and fails with one line if no server listens', async () => {
+  it('creates the tables in PostgreSQL and no file', async () => {
     const { url, sql } = await emptySchema();
     const { host, pathname } = new URL(url);
     const folder = await temporaryFolder();
     const expected = { code: 0, stdout: `PostgreSQL at ${host}${pathname} is up to date\n`, stderr: '' };
     expect(await migrate(folder, { databaseUrl: url })).to.deep.equal(expected);
     expect(await sql('SELECT * FROM tasks')).to.deep.equal([]);
-    const reason = 'connect ECONNREFUSED 127.0.0.1:1: start it, or fix DATABASE_URL';
-    const refused = { code: 1, stdout: '', stderr: `cannot reach PostgreSQL at 127.0.0.1:1/test: ${reason}\n` };
-    const databaseUrl = 'postgres://spec:secret@127.0.0.1:1/test';
-    expect(await migrate(folder, { databaseUrl })).to.deep.equal(refused);
     expect(readdirSync(folder)).to.deep.equal([]);
   });
 });

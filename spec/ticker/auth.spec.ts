@@ -1,6 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { openBeside } from '../support/migrated-folder.ts';
@@ -11,6 +12,7 @@ import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 const ERROR = 50;
+const away = () => Promise.reject(new TokenStoreUnavailable('away'));
 
 const exchange = (url: string, api_key: string, headers = {}) =>
   request(`${url}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key }), headers });
@@ -73,12 +75,13 @@ describe('POST /auth/token', () => {
       await removeFile(bundle);
       await writeFile(join(bundle.dataDir, 'auth.db'), 'no database'.repeat(100));
     };
+    const losePuts = ({ tokens }: TickerBundle) => Object.assign(tokens.store, { put: away });
     const dropTable = ({ dataDir }: TickerBundle) => openBeside(dataDir, 'auth.db').exec('DROP TABLE api_keys');
     const faults: Record<string, [error: string, logged: number, fault: (bundle: TickerBundle) => unknown]> = {
       'its database file is gone': ['database unavailable', 1, removeFile],
       'its database file is no database': ['database unavailable', 1, replaceFile],
       'the table is missing': ['lookup failed', 1, dropTable],
-      'the token store is closed': ['token store unavailable', 1, ({ tokens }) => tokens.store.close()],
+      'the token store fails': ['token store unavailable', 1, losePuts],
       'the token store is full': ['token creation failed', 0, ({ url, apiKey }) => exchange(url, apiKey)],
     };
     for (const [what, [error, logged, fault]] of Object.entries(faults)) {
@@ -159,6 +162,8 @@ describe('DELETE /auth/token', () => {
       expectError(response, 401, 'authentication required');
       expect(response.headers.get('www-authenticate')).to.equal('Bearer');
     }
+    Object.assign(bundle.tokens.store, { revoke: away });
+    expectError(await revoke(bundle, await bundle.token()), 503, 'token store unavailable');
   });
 });
 

@@ -29,7 +29,7 @@ describe('/schedules', () => {
   });
 
   it('runs a schedule on request, also one that is paused, and its tasks name it', async () => {
-    const { ask, find, take, settle, submitTask } = await startTasksServer();
+    const { ask, find, take, settle, submitTask, queue } = await startTasksServer();
     await ask(`PUT ${NIGHTLY}`, { ...nightly, data: { numbers: [2] }, priority: 2, paused: true });
     const [status, { id, ...answer }] = await ask(`POST ${NIGHTLY}/run`);
     expect([status, answer]).to.deep.equal([202, { status: 'queued' }]);
@@ -41,6 +41,8 @@ describe('/schedules', () => {
     expect(await find(id)).to.include(failed);
     expect((await ask('GET /dead-letters'))[1].dead_letters[0]).to.include(failed);
     expect(await find(await submitTask())).to.not.have.property('schedule');
+    queue.publish = () => Promise.reject(new Error('away'));
+    expect((await ask(`POST ${NIGHTLY}/run`))[0]).to.equal(500);
   });
 
   it('does not change the schedules of the module, but runs them, and refuses a schedule beyond the maximum number', async () => {
