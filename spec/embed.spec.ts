@@ -140,13 +140,12 @@ describe('embedded services', () => {
     const second = await embed(own);
     const get = (path: string, { token }: { token: string }) =>
       request(tasksAt(second) + path, { headers: { Authorization: `Bearer ${token}` } });
-    const status = async (...asked: Parameters<typeof get>) => (await get(...asked)).status;
-    for (const token of [visitor, guest]) expect(await status(`/${id}`, token)).to.equal(200);
-    expect(await status('/other', visitor)).to.equal(404);
-    for (const token of [alice, demo]) expect(await status('', token)).to.equal(200);
+    for (const token of [visitor, guest]) expect((await get(`/${id}`, token)).status).to.equal(200);
+    expect((await get('/other', visitor)).status).to.equal(404);
+    for (const token of [alice, demo]) expect((await get('', token)).status).to.equal(200);
     expect((await get('/../queue/history', alice)).body.starts, 'its history').to.have.length(2);
     await second.tokens.issue('alice');
-    expect(await status('', alice), 'beyond TOKENS_PER_KEY').to.equal(401);
+    expect((await get('', alice)).status, 'beyond TOKENS_PER_KEY').to.equal(401);
     const refusal = (...user: [string, string?]) => second.tokens.issue(...user).catch(({ message }) => message);
     expect(await refusal('alice', 'viewr')).to.equal('the role viewr has no policy');
     for (const name of ['', 'a'.repeat(129), undefined as never])

@@ -92,7 +92,6 @@ describeWithPostgres('PostgresStore', () => {
 
   it('waits at its close for a settlement', async () => {
     const { sql, one, store } = await fresh();
-    // Opens two connections.
     const [[delivery]] = await Promise.all([one.running('a'), store.setPaused(false)]);
     await sql('BEGIN; LOCK TABLE messages IN EXCLUSIVE MODE');
     const settled = one.settle(delivery, complete());
@@ -256,6 +255,8 @@ describeWithPostgres('PostgresStore', () => {
     await failAt(schema, 'c');
     const messages = [messageOf('a'), messageOf('b', 'x'.repeat(1000)), messageOf('c')];
     expect(await publishAll(one, messages)).to.deep.equal(['a', 'QueueFull', 'DatabaseUnavailable']);
+    const batch = [...'dc'].map((id) => ({ message: messageOf(id), key: undefined }));
+    expect(await errorOf(() => one.store.publishAll(batch))).to.be.instanceOf(DatabaseUnavailable);
     await expectTrueCounts(schema, one);
   });
 

@@ -58,7 +58,6 @@ describe('backUpDatabases', () => {
     const folder = await temporaryFolder();
     const files = await backUpDatabases(dataDir, folder, NEVER);
     expect(files.map(({ file }) => file)).to.deep.equal(['queue.db', 'tasks.db', 'auth.db']);
-    expect(readdirSync(folder)).to.have.length(3);
   });
 
   it('copies what was there when it began, however much is written meanwhile', async () => {
