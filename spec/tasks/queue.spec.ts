@@ -165,15 +165,15 @@ describe('the queue of several nodes', () => {
     expect(calls).to.equal(2);
   });
 
-  it('learns of a pause that is announced while the queue is opened', async () => {
+  it('learns of a pause that is announced while the queue is opened, and its time', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const { opening, store, node, reads } = await openNode({ gate: promise });
     await until(() => reads.current === 1);
-    await store.setPaused(true);
+    await store.setPaused(true, 5);
     node.receive({ topic: 'pause' });
     resolve();
     const queue = await opening;
-    await until(() => queue.isPaused);
+    await until(() => queue.isPaused && queue.pausedAt === 5);
   });
 
   it('reads the tables again one at a time, and once more for all that is announced meanwhile', async () => {
