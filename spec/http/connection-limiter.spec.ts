@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { defaults } from '../../main/config.ts';
@@ -35,12 +36,17 @@ describe('plain connections', () => {
   });
 
   it('of an address are bounded by what WebSockets leave free', async () => {
-    const { listener } = await serve(fine, { maxConnections: 8 });
+    const { listener, sockets } = await serve(fine, { maxConnections: 8 });
     await openWebSockets(listener, 4);
     for (let count = 0; count < 2; count++)
       await (await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x')).until(/fine$/);
     expect(await (await connectRaw(listener.port)).ended).to.equal('');
     expect(await statusFrom('127.0.0.2', listener.port)).to.equal(200);
+    for (const localAddress of ['127.0.0.2', '127.0.0.3'])
+      connect({ host: '127.0.0.1', port: listener.port, localAddress }).on('error', () => {});
+    await until(() => sockets.size === 8);
+    const refused = statusFrom('127.0.0.4', listener.port);
+    expect(await refused.catch((error) => error)).to.include({ code: 'ECONNRESET' });
   });
 
   it('include a WebSocket until it is released', async () => {

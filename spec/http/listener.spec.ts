@@ -7,6 +7,7 @@ import { expect } from 'chai';
 import { jsonHeaders } from '../../main/http/json-reply.ts';
 import { listen } from '../../main/http/listener.ts';
 import { checkPorts } from '../../main/http/port-check.ts';
+import { READING_MS } from '../../main/http/turn-limit.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
@@ -193,6 +194,24 @@ describe('a wish to upgrade', () => {
     expect(upgrades).to.equal(0);
     await connectRaw(listener.port, ...handshake('/'), 'Content-Length: 0');
     await until(() => upgrades === 1);
+  });
+
+  it('takes a connection from those that are paused while requests take too long', async () => {
+    const { listener, sockets } = await serve(fineAfterBody);
+    const upgraded = once(listener.server, 'upgrade');
+    await connectRaw(listener.port, ...handshake('/'));
+    await upgraded;
+    const raw = await connectRaw(listener.port);
+    await until(() => sockets.size === 2);
+    const pauses = [...sockets].map((socket) => mock.method(socket, 'pause').mock);
+    let now = 0;
+    mock.method(performance, 'now', () => {
+      now += READING_MS;
+      return now;
+    });
+    raw.socket.write(`${head('POST / HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked')}3\r\nabc\r\n0\r\n\r\n`);
+    await raw.until(/fine$/);
+    expect(pauses.map((each) => each.callCount() > 0)).to.deep.equal([false, true]);
   });
 });
 

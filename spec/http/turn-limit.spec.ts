@@ -1,6 +1,8 @@
+import { PassThrough } from 'node:stream';
+import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import { TURN_BYTES, TurnLimit } from '../../main/http/turn-limit.ts';
+import { READING_MS, ReadingLimit, TURN_BYTES, TurnLimit } from '../../main/http/turn-limit.ts';
 import { countTurns } from '../support/until.ts';
 
 /** Begins work of these costs. Returns for each piece of work the event-loop turn in which it began, counted from 0. */
@@ -37,5 +39,36 @@ describe('requests that wait for a turn', () => {
     expect(order).to.deep.equal(['a: bad request', 'b']);
     await Promise.all(all);
     expect(order).to.deep.equal(['a: bad request', 'b', 'c: bad request', 'd']);
+  });
+});
+
+describe('connections that are read for too long in a turn', () => {
+  it('are paused, and resumed in slices: first one address, and an address with more only after all others', async () => {
+    const limit = new ReadingLimit();
+    const connections = [...'a'.repeat(130), 'b', 'c'].map((address) => {
+      const connection = new PassThrough().resume();
+      limit.add(connection, address);
+      return connection;
+    });
+    const [upgraded] = connections as [PassThrough];
+    let now = 0;
+    mock.method(performance, 'now', () => now);
+    const checkAfter = (ms: number) => {
+      limit.check();
+      now += ms;
+      limit.check();
+      return connections.filter((each) => each.isPaused()).length;
+    };
+    expect([checkAfter(READING_MS - 1), checkAfter(1)]).to.deep.equal([0, 132]);
+    connections[1]?.resume();
+    limit.delete(upgraded);
+    const paused: number[] = [];
+    for (let turn = 0; turn < 5; turn++) {
+      await setImmediate();
+      paused.push(connections.filter((each) => each.isPaused() && each !== upgraded).length);
+    }
+    expect([paused, upgraded.isPaused()]).to.deep.equal([[68, 66, 0, 0, 0], true]);
+    upgraded.resume();
+    expect([checkAfter(READING_MS), upgraded.isPaused()]).to.deep.equal([131, false]);
   });
 });
