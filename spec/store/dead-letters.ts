@@ -151,20 +151,23 @@ export function describeDeadLetters({ it }: QueueTests): void {
   });
 
   it('dead letters make room for newer ones beyond their size, the oldest first, and say which', async (queue) => {
-    boundDeadLetters({ maxBytes: 40_000 });
     const discardOne = async (id: string, size: number) => {
       queue.now += 1;
       const { body } = messageOf(id, 'sum', { text: 'x'.repeat(size) });
       return queue.settleAll(await queue.running(id, { body }), discard());
     };
-    const evicted: string[][] = [];
-    for (const id of 'abcdef') evicted.push(await discardOne(id, 10_000));
+    const evicted = [await discardOne('a', 10_000)];
+    const [{ bytes } = { bytes: 0 }] = (await queue.store.reads.search({}, undefined, 1)).found;
+    boundDeadLetters({ maxBytes: 3 * bytes });
+    for (const id of 'bcde') evicted.push(await discardOne(id, 10_000));
+    boundDeadLetters({ maxBytes: 4 * bytes - 1 });
+    evicted.push(await discardOne('f', 10_000));
     expect(evicted).to.deep.equal([[], [], [], ['a'], ['b'], ['c']]);
     expect(await queue.letterIds()).to.equal('def');
     await queue.expectCounts({ accepted: 6, dead: 3, dropped: 3, evicted: 3, bytes: 0 });
     await queue.purge({ all: true });
     await queue.expectCounts({ dropped: 6, evicted: 3 });
-    expect(await discardOne('g', 40_000)).to.deep.equal(['g']);
+    expect(await discardOne('g', 4 * bytes)).to.deep.equal(['g']);
     await queue.expectCounts({ dead: 0, dropped: 7, evicted: 4 });
   });
 

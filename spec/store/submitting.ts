@@ -147,6 +147,7 @@ export function describeSubmitting({ it }: QueueTests): void {
   });
 
   it('submissions with a key are accepted once, and stand for the first one for a day, even after it is done', async (queue) => {
+    await queue.restart({ maxKeys: 2 });
     expect(KEY_LIFETIME_MS).to.equal(24 * HOUR);
     const publish = (id: string) => queue.store.publish(messageOf(id), { key: 'key', fingerprint: 'x' });
     expect(await publish('a')).to.deep.equal({ id: 'a', isNew: true });
@@ -158,6 +159,9 @@ export function describeSubmitting({ it }: QueueTests): void {
     await queue.expectCounts({ accepted: 2, completed: 1, waiting: 1 });
     queue.now += 1;
     for (const id of 'ef') expect(await queue.publishKeyed(id, 'key', 'y')).to.equal('e');
+    // The key is newer than the other one now.
+    expect(await queue.publishKeyed('g', 'another')).to.equal('g');
+    expect(await queue.publishKeyed('h', 'key', 'y')).to.equal('e');
   });
 
   it('submissions with a key are accepted once when they come at the same time', async (queue) => {
