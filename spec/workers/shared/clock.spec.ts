@@ -36,6 +36,12 @@ describe('the system clock', () => {
     time.setMs = 60_000;
     expect(systemClock.now() - before).to.be.within(60_009, 60_011);
   });
+
+  it('lets a timer with a delay that is too long for Node wait for as long as possible', () => {
+    const { mock: timers } = mock.method(globalThis, 'setTimeout');
+    systemClock.timer(2 ** 31, () => {})();
+    expect(timers.calls[0]?.arguments[1]).to.equal(2 ** 31 - 1);
+  });
 });
 
 describe('an alarm', () => {
@@ -44,12 +50,14 @@ describe('an alarm', () => {
     const runs: number[] = [];
     const { set, stop } = alarm(clock, () => runs.push(clock.now()));
     for (const time of [30, 10, 20, Number.NaN, Number.POSITIVE_INFINITY]) set(time);
-    clock.advance(100);
+    clock.advance(50);
+    set(60);
+    clock.advance(50);
     set(150);
     stop();
     set(120);
     clock.advance(100);
-    expect(runs).to.deep.equal([10]);
+    expect(runs).to.deep.equal([10, 60]);
   });
 });
 
