@@ -3,7 +3,7 @@ import type { Awaitable, TaskStore } from '../../db/task-store.ts';
 import { type NodeMessage, Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import { ack, complete, discard, release } from '../store/settlements.ts';
-import { messageOf } from '../store/stage.ts';
+import { messageOf, numbers } from '../store/stage.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { openFreshStore } from '../support/store.ts';
 import { until } from '../support/until.ts';
@@ -18,7 +18,7 @@ async function start({ aheadMs = 0, maxLength = 100 } = {}) {
   const next = async () => (await queue.take(1, true)).deliveries[0] ?? expect.fail('no message is due');
   /** Returns names and ids of the events since the last call. */
   const told = () => events.splice(0).map((event) => `${event.event} ${'id' in event ? event.id : ''}`);
-  return { queue, next, told };
+  return { clock, queue, next, told };
 }
 
 describe('the queue', () => {
@@ -76,6 +76,27 @@ describe('the queue', () => {
     expect((await queue.settle([{ delivery: b, settlement: complete() }])).effects).to.deep.equal(['applied']);
     expect((await queue.settle([{ delivery: a, settlement: complete() }])).effects).to.deep.equal(['late']);
     expect(told()).to.deep.equal(['cancelled a', 'completed b']);
+  });
+
+  it('waits a second for the settlement of an attempt that it withdraws', async () => {
+    const { clock, queue, next } = await start();
+    await queue.publish(messageOf('a'));
+    await next();
+    queue.onCancel(() => true);
+    const cancelled = queue.cancel('a');
+    clock.advance(1000);
+    expect(await cancelled).to.equal('requested');
+  });
+
+  it('cancels tasks in slices of 500, and none after a failure', async () => {
+    const { queue } = await start({ maxLength: 1100 });
+    const ids = numbers(1100);
+    await queue.publishAll(ids.map((id) => ({ message: messageOf(id), key: undefined })));
+    const cancel = queue.store.cancel.bind(queue.store);
+    let calls = 0;
+    queue.store.cancel = async (id) => (++calls > 501 ? expect.fail('the disk is full') : cancel(id));
+    expect(await queue.cancelAll(ids)).to.include({ count: 501, remaining: 599 });
+    expect(calls).to.equal(1000);
   });
 
   it('cancels all tasks, also those whose time of acceptance is ahead of its clock', async () => {

@@ -120,6 +120,8 @@ const queries: Refusal[] = [
   ...Object.entries({ state: 'waiting', text: '', id: 'xyz', since: 'now', until: '-1', limit: '101', total: '1' }).map(
     ([parameter, value]): Refusal => ['GET /tasks/search', { parameter }, `${parameter}=${value}`],
   ),
+  ['GET /tasks/search', { parameter: 'text' }, `text=${'x'.repeat(257)}`],
+  ['GET /tasks/search', { parameter: 'id' }, `id=${'0'.repeat(37)}`],
   ['GET /tasks/search', invalid('cause', 'must be given without another state than failed'), 'cause=x&state=queued'],
   ['GET /tasks/search', { parameter: 'cursor' }, 'cursor=x', cursor('[[1,2],null]'), cursor('[["x"],[]]')],
 ];
@@ -132,14 +134,15 @@ const rate = (fields: object) => ({ rate: { count: 1, seconds: 1, ...fields } })
 const noAction = 'the action of limits must have 1 to 200 characters, percent-encoded as UTF-8';
 const limited: Refusal[] = [
   limits('', 'needs concurrency, rate or per_key', {}),
-  limits('/concurrency', count(100_000), { concurrency: 0 }, { concurrency: 1.5 }),
+  limits('/concurrency', count(100_000), ...[0, 1.5, 100_001].map((concurrency) => ({ concurrency }))),
   limits('/concurency', 'is unknown', { concurency: 1 }),
   limits('/rate', 'must be an object', { rate: 5 }),
   limits('/rate/count', count(10_000), rate({ count: 10_001 })),
-  limits('/rate/seconds', 'must be seconds from 0.001 to 86400', rate({ seconds: 0 })),
+  limits('/rate/seconds', 'must be seconds from 0.001 to 86400', rate({ seconds: 0.0009 }), rate({ seconds: 86_401 })),
   limits('/rate/minutes', 'is unknown', rate({ minutes: 1 })),
   limits('/per_key', 'needs concurrency or rate', { per_key: {} }),
   limits('/per_key', 'must be an object', { concurrency: 1, per_key: [] }),
+  ['PUT /limits/sum', [413, 'request body too large'], { concurrency: 1, note: 'x'.repeat(4096) }],
   ...['x'.repeat(201), '%zz', '%ED%A0%80'].flatMap((action): Refusal[] => [
     [`PUT /limits/${action}`, noAction, { concurrency: 1 }],
     [`DELETE /limits/${action}`, noAction, undefined],
@@ -156,6 +159,7 @@ const cron = (text?: unknown) => ({ cron: text });
 const form = 'must have five fields, or six with seconds, in at most 256 characters';
 const schedules: Refusal[] = [
   schedule(wrong('cron', form), cron(), cron(5), cron('@daily'), cron('* * * *')),
+  schedule(wrong('cron', form), cron(`${'0,'.repeat(124)}0 * * * *`)),
   schedule(wrong('cron', 'has a wrong minute: 60'), cron('60 * * * *')),
   schedule(wrong('cron', 'has a wrong day of week: 9'), cron('5 * * * * 9')),
   schedule(wrong('cron', 'has no time'), cron('0 0 31 2 *')),
@@ -165,6 +169,7 @@ const schedules: Refusal[] = [
   schedule(wrong('paused', 'must be true or false'), { paused: 'no' }),
   schedule(wrong('timezone', 'is unknown'), { timezone: 'UTC' }),
   schedule(wrong('delay', 'is unknown'), { delay: 5 }),
+  schedule(wrong('x'.repeat(100), 'is unknown'), { ['x'.repeat(101)]: 5 }),
   schedule('action required', { action: undefined }),
   schedule(NOT_LISTED, EVIL),
   schedule('data must be an object', { data: [] }),
