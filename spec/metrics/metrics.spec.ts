@@ -1,9 +1,10 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
-import { CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
+import { ByAction, CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
+import { numbers } from '../store/stage.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
@@ -122,5 +123,15 @@ describe('a counter by label', () => {
     for (let name = 0; name < 1000; name++) tally.count(String(name));
     const counts = new Map(tally);
     expect([counts.size, counts.get('given'), counts.get('7'), counts.get('other')]).to.deep.equal([101, 0, 1, 901]);
+  });
+});
+
+describe('the values by action', () => {
+  it('are those of the first 100 actions, and one of all others, also of a changed module', () => {
+    const values = new ByAction(numbers(60), () => ({}));
+    values.add(numbers(60, 50));
+    expect([...values].map(([action]) => action)).to.deep.equal([...numbers(100), 'other']);
+    expect(new Set([values.of('99'), values.of('100'), values.of('x'), values.of()]).size).to.equal(2);
+    expect([...values]).to.have.length(101);
   });
 });

@@ -52,6 +52,16 @@ describe('Batches', () => {
     await Promise.all(items);
   });
 
+  it('writes up to 1000 items at a time, and 8 MiB', async () => {
+    const { add, written, writes, end } = waitingBatches();
+    for (const item of [...Array(1001).fill(0), 4 * MIB, 4 * MIB, 1]) void add(item);
+    for (let count = 1; count <= 3; count++) {
+      await writes(count);
+      end();
+    }
+    expect(written.map(({ length }) => length)).to.deep.equal([1000, 3, 1]);
+  });
+
   it('rejects the other items of a batch that is written one by one, if the database becomes unavailable', async () => {
     const { add, written, writes, end } = waitingBatches();
     const items = [add(1), add(2), add(3), add(4)];
