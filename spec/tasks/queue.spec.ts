@@ -59,33 +59,26 @@ describe('the queue', () => {
     await expectCall(() => queue.redrive({}));
   });
 
-  it('cancels an attempt that has not started, and asks one that runs to end, each time', async () => {
-    const { queue, next, told } = await start();
-    for (const id of 'ab') await queue.publish(messageOf(id));
-    const [a, b] = [await next(), await next()];
+  it('cancels an attempt that has not started, for a second, and asks one that runs to end, each time', async () => {
+    const { clock, queue, next, told } = await start();
+    for (const id of 'abc') await queue.publish(messageOf(id));
+    const [a, b] = [await next(), await next(), await next()];
     const asked: string[] = [];
     queue.onCancel((delivery) => {
       asked.push(delivery.id);
       if (delivery.id === 'a') setImmediate(() => void queue.settle([{ delivery, settlement: release }]));
-      return delivery.id === 'a';
+      return delivery.id !== 'b';
     });
     told();
     expect(await queue.cancel('a')).to.equal('cancelled');
     for (const _ of [1, 2]) expect(await queue.cancel('b')).to.equal('requested');
-    expect(asked).to.deep.equal(['a', 'b', 'b']);
+    const unsettled = queue.cancel('c');
+    clock.advance(1000);
+    expect(await unsettled).to.equal('requested');
+    expect(asked).to.deep.equal(['a', 'b', 'b', 'c']);
     expect((await queue.settle([{ delivery: b, settlement: complete() }])).effects).to.deep.equal(['applied']);
     expect((await queue.settle([{ delivery: a, settlement: complete() }])).effects).to.deep.equal(['late']);
     expect(told()).to.deep.equal(['cancelled a', 'completed b']);
-  });
-
-  it('waits a second for the settlement of an attempt that it withdraws', async () => {
-    const { clock, queue, next } = await start();
-    await queue.publish(messageOf('a'));
-    await next();
-    queue.onCancel(() => true);
-    const cancelled = queue.cancel('a');
-    clock.advance(1000);
-    expect(await cancelled).to.equal('requested');
   });
 
   it('cancels tasks in slices of 500, and none after a failure', async () => {

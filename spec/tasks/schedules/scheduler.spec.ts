@@ -136,17 +136,11 @@ describe('the scheduler', () => {
   }
 
   it('runs each time of which it is late by seconds, and treats others as missed', async () => {
-    for (const [catch_up, ms, expected] of [
-      ['none', 30_000, 10],
-      ['one', 30_000, 11],
-      ['all', 30_000, 30],
-      ['all', 101_000, 100],
-    ] as const) {
+    for (const [catch_up, expected] of Object.entries({ none: 11, one: 12, all: 100 })) {
       const { put, made } = await open();
       await put({ cron: '* * * * * *', catch_up });
       expect(await made(5000, 5000), catch_up).to.have.length(5);
-      const { length } = await made(ms, ms);
-      expect(length - expected, catch_up).to.be.within(0, expected === 100 ? 0 : 1);
+      expect(await made(101_000, 101_000), catch_up).to.have.length(expected);
     }
   });
 
