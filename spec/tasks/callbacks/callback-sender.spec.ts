@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { text } from 'node:stream/consumers';
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { NO_ATTEMPTS } from '../../../db/attempt-history.ts';
 import type { CallbackData, Delivery, FoundTask, StoredMessage } from '../../../db/task-store.ts';
@@ -63,6 +64,9 @@ describe('the sender of callbacks', () => {
     const webhook = { 'webhook-id': 'c', 'webhook-timestamp': `${Math.floor(clock.now() / 1000)}`, traceparent };
     expect(received[0]?.headers).to.include({ ...webhook, 'content-type': 'application/json' });
     expect([...sender.outcomes]).to.deep.include(['delivered', 2]);
+    const { mock: aborts } = mock.method(AbortController.prototype, 'abort');
+    sender.stop();
+    expect(aborts.callCount(), 'of requests that have ended').to.equal(0);
   });
 
   it('posts only the id, the action and the end of a task that has ended differently since', async () => {

@@ -76,6 +76,10 @@ describe('the queue', () => {
     expect((await ask('GET /queue/activity?seconds=86400'))[1].actions).to.deep.equal(body.actions);
     const wrong = { error: 'invalid query', parameter: 'seconds', detail: 'must be one of 300, 900, 3600, 86400' };
     expect((await ask('GET /queue/activity?seconds=60'))[1]).to.deep.equal(wrong);
+    let slices = 0;
+    queue.store.reads.countActions = () => ({ found: [], next: ++slices < 30 ? [1] : undefined });
+    expect((await ask('GET /queue/activity'))[1].counts_are_exact).to.equal(false);
+    expect(slices).to.equal(20);
   });
 
   it('counts in GET /queue/history the events of each second or minute', async () => {
