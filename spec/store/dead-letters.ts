@@ -102,7 +102,7 @@ export function describeDeadLetters({ it }: QueueTests): void {
     await queue.takeAll(1);
   });
 
-  for (const bounds of [{ maxLength: 5 }, { maxBytes: 5 * SIZE }])
+  for (const bounds of [{ maxLength: 5 }, { maxBytes: 6 * SIZE - 1 }])
     it(`dead letters fill the queue up to its ${Object.keys(bounds)}, oldest first, and the others stay`, async (queue) => {
       await queue.restart(bounds);
       await queue.discard('abcdef');
