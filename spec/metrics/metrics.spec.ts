@@ -117,21 +117,18 @@ describe('the metrics', () => {
   });
 });
 
-describe('a counter by label', () => {
+describe('a metric with labels', () => {
   it('starts the given labels at zero, and counts all labels after the first 100 together', () => {
     const tally = new CounterByLabel(['given', '7']);
     for (let name = 0; name < 1000; name++) tally.count(String(name));
     const counts = new Map(tally);
     expect([counts.size, counts.get('given'), counts.get('7'), counts.get('other')]).to.deep.equal([101, 0, 1, 901]);
   });
-});
 
-describe('the values by action', () => {
-  it('are those of the first 100 actions, and one of all others, also of a changed module', () => {
+  it('by action has the first 100 actions, also of a changed module, and one value for all others', () => {
     const values = new ByAction(numbers(60), () => ({}));
     values.add(numbers(60, 50));
+    expect(values.of('100')).to.equal(values.of());
     expect([...values].map(([action]) => action)).to.deep.equal([...numbers(100), 'other']);
-    expect(new Set([values.of('99'), values.of('100'), values.of('x'), values.of()]).size).to.equal(2);
-    expect([...values]).to.have.length(101);
   });
 });

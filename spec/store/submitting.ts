@@ -159,9 +159,8 @@ export function describeSubmitting({ it }: QueueTests): void {
     await queue.expectCounts({ accepted: 2, completed: 1, waiting: 1 });
     queue.now += 1;
     for (const id of 'ef') expect(await queue.publishKeyed(id, 'key', 'y')).to.equal('e');
-    // The key is newer than the other one now.
     expect(await queue.publishKeyed('g', 'another')).to.equal('g');
-    expect(await queue.publishKeyed('h', 'key', 'y')).to.equal('e');
+    expect(await queue.publishKeyed('h', 'key', 'y'), 'newer than the key of d').to.equal('e');
   });
 
   it('submissions with a key are accepted once when they come at the same time', async (queue) => {

@@ -17,25 +17,13 @@ describe('the cause of a failure', () => {
   ];
   for (const [reason, cause] of reasons)
     it(`of ${reason?.slice(0, 40)} is ${cause.slice(0, 40)}`, () => expect(causeOf(reason)).to.equal(cause));
-});
 
-describe('the causes of failures', () => {
-  it('are the 100 most frequent, with ten exact reasons each, and failures of the last 30 minutes', () => {
-    const now = 1_800_000_000_000;
-    const causes = new Causes(now);
-    const add = (reason: string, minutesAgo = 0) => {
-      const found = { id: 'a', arrival: 1, bytes: 1, position: [], action: 'sum', permanent: true };
-      causes.add({ ...found, reason, failedAt: now - minutesAgo * 60_000 });
-    };
-    for (let length = 1; length <= 100; length++) add('x'.repeat(length));
-    for (let order = 1; order <= 12; order++) add(`order ${order}`, order < 3 ? 28 + order : 0);
-    add('order 1');
-    const answer = JSON.parse(JSON.stringify(causes));
-    expect([answer.total, answer.causes.length]).to.deep.equal([113, 100]);
-    const [first] = answer.causes;
-    expect(first).to.include({ cause: 'order …', count: 13 });
-    expect(first.minutes).to.deep.equal([1, ...Array(28).fill(0), 11]);
-    expect(first.reasons).to.have.length(10);
-    expect(first.reasons[0]).to.deep.equal({ reason: 'order 1', count: 2 });
+  it('is listed if it is one of the 100 most frequent, with ten exact reasons', () => {
+    const causes = new Causes(0);
+    const found = { id: 'a', arrival: 1, bytes: 1, position: [], action: 'sum', permanent: true, failedAt: 0 };
+    for (let length = 1; length <= 100; length++) causes.add({ ...found, reason: 'x'.repeat(length) });
+    for (let order = 1; order <= 11; order++) causes.add({ ...found, reason: `order ${order}` });
+    const { causes: listed } = JSON.parse(JSON.stringify(causes));
+    expect([listed.length, listed[0].cause, listed[0].reasons.length]).to.deep.equal([100, 'order …', 10]);
   });
 });

@@ -256,7 +256,8 @@ describe('a handler of a handlers module', () => {
   });
 });
 
-const common = "ok: () => 'ok', wait: () => pause(20),";
+// The largest output.
+const common = "ok: () => 'x'.repeat(1_048_574), wait: () => pause(20),";
 
 /** Runs a handler between two good ones. Asserts that those are completed, and that the pool continues. */
 async function runBetween({ run }: Started, action: string): Promise<Outcome> {
@@ -279,7 +280,7 @@ const cases: [what: string, end: 'crashed' | 'failed' | 'failed for good', reaso
   ['returns a BigInt', 'failed for good', toJson('.*BigInt.*'), '() => 1n'],
   ['returns a function', 'failed for good', toJson('it is a function'), '() => () => {}'],
   ['returns a toJSON that throws', 'failed for good', toJson('null'), '() => ({ toJSON() { throw null; } })'],
-  ['returns too much', 'failed for good', /^the output has more than 1048576 bytes$/, `() => 'ü'.repeat(600_000)`],
+  ['returns too much', 'failed for good', /^the output has more than 1048576 bytes$/, `() => 'ü'.repeat(524_288)`],
 ];
 
 describe('a handler disturbs no other task', () => {

@@ -4,10 +4,9 @@ import { expect } from 'chai';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
-import { liveHeapBytes } from '../../support/proc.ts';
 import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
-import { newDelivery, returned, startHandlers, startPool } from '../handlers/handling.ts';
+import { returned, startHandlers, startPool } from '../handlers/handling.ts';
 
 /** Code of a module's handlers, whose import runs `code` in the second thread. The check of the module comes first. */
 async function secondThread(code: string): Promise<string> {
@@ -73,18 +72,6 @@ describe('the threads of a pool', () => {
       expect(pool.serving).to.equal(true);
       expect(lines.map(({ msg }) => msg)).to.include('the task threads do not start: all are replaced');
     }
-  });
-
-  it('hold nothing of a task that has ended', async () => {
-    const { pool } = await startHandlers("ok: () => 'ok', die: () => process.reallyExit(7)");
-    const run = async (action: string) => {
-      const delivery = newDelivery(action, action);
-      await pool.run(delivery, { onStart() {}, onAcknowledged() {}, onProgress() {} });
-      return new WeakRef(delivery);
-    };
-    const ended = [await run('ok'), await run('die')];
-    await liveHeapBytes();
-    expect(ended.map((each) => each.deref())).to.deep.equal([undefined, undefined]);
   });
 
   it('are stopped although they are being replaced', async () => {

@@ -147,13 +147,13 @@ describe('the scheduler', () => {
     expect(await made(1000)).to.deep.equal([36]);
     expect(scheduler.overdueMs).to.equal(0);
     const { firstDue } = store.schedules;
-    store.schedules.firstDue = (limit) => expect.fail(`no database for ${limit}`);
+    store.schedules.firstDue = (limit) => expect.fail(`first ${limit}`);
     await pass(56_000);
     store.schedules.firstDue = firstDue;
     expect(await made(1000)).to.deep.equal([93]);
     const failed = 'a schedule cannot make its task: trying again every second';
     expect(lines[0]).to.have.property('msg', failed);
-    expect(lines.map(({ err }) => (err as Error).message)).to.deep.equal(['the queue holds 1 messages', 'no database for 100']);
+    expect(lines.map(({ err }) => (err as Error).message)).to.deep.equal(['the queue holds 1 messages', 'first 100']);
   });
 
   it('fires no time before a new schedule is written, although its process stood still until then', async () => {

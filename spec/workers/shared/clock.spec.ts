@@ -50,14 +50,12 @@ describe('an alarm', () => {
     const runs: number[] = [];
     const { set, stop } = alarm(clock, () => runs.push(clock.now()));
     for (const time of [30, 10, 20, Number.NaN, Number.POSITIVE_INFINITY]) set(time);
-    clock.advance(50);
-    set(60);
-    clock.advance(50);
+    clock.advance(100);
     set(150);
     stop();
     set(120);
     clock.advance(100);
-    expect(runs).to.deep.equal([10, 60]);
+    expect(runs).to.deep.equal([10]);
   });
 });
 
