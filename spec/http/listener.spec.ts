@@ -5,7 +5,7 @@ import { connect, Socket } from 'node:net';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { jsonHeaders } from '../../main/http/json-reply.ts';
-import { listen } from '../../main/http/listener.ts';
+import { listen, timeouts } from '../../main/http/listener.ts';
 import { checkPorts } from '../../main/http/port-check.ts';
 import { READING_MS } from '../../main/http/turn-limit.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -260,6 +260,7 @@ describe('the listener, with a slow client', () => {
   ];
   it('holds nothing of any of them', async () => {
     // The cases run concurrently, so the timeouts can be long enough for a loaded machine.
+    expect(timeouts).to.include({ check: 1_000, keepAlive: 5_000, stalled: 60_000, closing: 5_000 });
     const limits = { ...SHORT, headers: 2_000, request: 3_000, keepAlive: 3_000 };
     const expectClosed = async ([what, start, byte, answer]: (typeof slowClients)[number]) => {
       const server = await serve(fineAfterBody, { timeouts: limits });

@@ -66,11 +66,6 @@ describe('a request after the previous response', () => {
   });
 });
 
-/** Blocks the event loop. */
-function work(milliseconds: number): void {
-  for (const end = performance.now() + milliseconds; performance.now() < end; );
-}
-
 describe('data that arrives on many connections at once', () => {
   const CONNECTIONS = 20;
   const CHUNK = 65_536;
@@ -79,7 +74,8 @@ describe('data that arrives on many connections at once', () => {
     let received = 0;
     const { listener } = await serve((request, response) => {
       const count = ({ length }: Buffer) => {
-        work(READING_MS);
+        // Blocks the event loop.
+        for (const end = performance.now() + READING_MS; performance.now() < end; );
         received += length / CHUNK;
       };
       request.once('resume', () => request.on('data', count));

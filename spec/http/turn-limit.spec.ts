@@ -45,11 +45,8 @@ describe('requests that wait for a turn', () => {
 describe('connections that are read for too long in a turn', () => {
   it('are paused, and resumed in slices: first one address, and an address with more only after all others', async () => {
     const limit = new ReadingLimit();
-    const connections = [...'a'.repeat(130), 'b', 'c'].map((address) => {
-      const connection = new PassThrough().resume();
-      limit.add(connection, address);
-      return connection;
-    });
+    const connections = Array.from({ length: 132 }, () => new PassThrough().resume());
+    for (const [index, each] of connections.entries()) limit.add(each, index < 130 ? 'a' : `${index}`);
     const [upgraded, ...others] = connections as [PassThrough, ...PassThrough[]];
     const paused = () => others.filter((each) => each.isPaused()).length;
     let now = 0;

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { ClientTimeouts } from '../../main/ticker/connection.ts';
+import { type ClientTimeouts, clientTimeouts } from '../../main/ticker/connection.ts';
 import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
@@ -163,6 +163,7 @@ describe('a client that is pinged', () => {
 
   it('is not so before its time, even if the clock is set forward', async () => {
     let jumped = 0;
+    expect(clientTimeouts).to.deep.equal({ handshakeMs: 10_000, slowMs: 30_000, pingMs: 30_000 });
     const clock = { ...systemClock, now: () => systemClock.now() + jumped };
     const { client } = await join({ pingMs: 60_000, clock });
     let pings = 0;
