@@ -24,13 +24,16 @@ describe('plain connections', () => {
     const timeouts = { headers: 3_600_000, request: 3_600_000, keepAlive: 3_600_000 };
     const { listener, sockets } = await serve(fine, { maxConnections: 8, timeouts });
     await openWebSockets(listener, 4);
-    const [first] = [await connectRaw(listener.port), await connectRaw(listener.port)];
-    await until(() => sockets.size === 6);
+    const raws = [await connectRaw(listener.port), await connectRaw(listener.port)];
+    for (let count = 0; count < 4; count++) {
+      await until(() => sockets.size === 6);
+      raws.shift()?.socket.destroy();
+      await until(() => sockets.size === 5);
+      raws.push(await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x'));
+      await raws.at(-1)?.until(/fine$/);
+    }
     expect(await (await connectRaw(listener.port)).ended).to.equal('');
     expect(await statusFrom('127.0.0.2', listener.port)).to.equal(200);
-    first?.socket.destroy();
-    await until(() => sockets.size === 5);
-    await (await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x')).until(/fine$/);
     for (const localAddress of ['127.0.0.2', '127.0.0.3'])
       connect({ host: '127.0.0.1', port: listener.port, localAddress }).on('error', () => {});
     await until(() => sockets.size === 8);

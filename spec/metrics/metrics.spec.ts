@@ -128,7 +128,6 @@ describe('a metric with labels', () => {
   it('by action has the first 100 actions, also of a changed module, and one value for all others', () => {
     const values = new ByAction(numbers(60), () => ({}));
     values.add(numbers(60, 50));
-    expect(values.of('100')).to.equal(values.of());
     expect([...values].map(([action]) => action)).to.deep.equal([...numbers(100), 'other']);
   });
 });

@@ -84,9 +84,9 @@ describe('the queue', () => {
   it('cancels tasks in slices of 500, and none after a failure', async () => {
     const { queue } = await start();
     let calls = 0;
-    queue.store.cancel = async () => (++calls > 501 ? expect.fail('no space') : { outcome: 'cancelled', action: 'a' });
-    expect(await queue.cancelAll(numbers(1100))).to.include({ count: 501, remaining: 599 });
-    expect(calls).to.equal(1000);
+    queue.store.cancel = async () => (++calls > 1001 ? expect.fail('no space') : { outcome: 'cancelled', action: 'a' });
+    expect(await queue.cancelAll(numbers(2000))).to.include({ count: 1001, remaining: 999 });
+    expect(calls).to.equal(1500);
   });
 
   it('cancels all tasks, also those whose time of acceptance is ahead of its clock', async () => {
