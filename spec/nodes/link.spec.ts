@@ -1,10 +1,11 @@
 import { expect } from 'chai';
-import { CHANNEL } from '../../db/postgres/database.ts';
+import { CHANNEL, type DirectOptions } from '../../db/postgres/database.ts';
 import { DatabaseUnavailable } from '../../db/task-store.ts';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
 import type { BusMessage } from '../../main/nodes/bus.ts';
 import { Heartbeat } from '../../main/nodes/heartbeat.ts';
+import { type Connect, Link } from '../../main/nodes/link.ts';
 import type { TaskEvent } from '../../main/tasks/task-events.ts';
 import { type Clock, systemClock, systemRandom } from '../../workers/shared/clock.ts';
 import { errorOf } from '../store/stage.ts';
@@ -27,7 +28,6 @@ async function openPair(clock?: Clock) {
   return { url, one: await openBus(url, clock), other: await openBus(url) };
 }
 
-/** Waits until a node has received something, and asserts that it is exactly these messages. */
 async function expectReceived({ received }: Node, ...messages: BusMessage[]): Promise<void> {
   await until(() => received.length >= messages.length);
   expect(received).to.deep.equal(messages);
@@ -96,9 +96,15 @@ describeWithPostgres('the bus', () => {
     one.bus.send(first);
     clock.advance(0);
     await expectReceived(other, first);
+    await until(() => clock.timers === 1);
+    clock.advance(10);
+    await new Promise(setImmediate);
+    one.bus.send(READY);
+    clock.advance(0);
+    await expectReceived(other, first, READY);
     for (const message of [cancel('after the interval'), PAUSE]) one.bus.send(message);
     await one.bus.close();
-    await expectReceived(other, first, cancel('after the interval'), PAUSE);
+    await expectReceived(other, first, READY, cancel('after the interval'), PAUSE);
     one.bus.send(READY);
     expect(clock.timers).to.equal(0);
     const way = await severable(url);
@@ -122,6 +128,32 @@ describeWithPostgres('the bus', () => {
       await sql(`SELECT pg_notify(${CHANNEL}, $1)`, [payload]);
     await sql(`SELECT pg_notify(${CHANNEL}, $1)`, ['{"from":"x","topic":"pause"}']);
     await expectReceived(node, PAUSE);
+  });
+});
+
+describe('the link', () => {
+  it('is opened again when it is lost, ignores what an earlier connection reports, and opens nothing once it is closed', async () => {
+    const clock = new ManualClock();
+    const opened: DirectOptions[] = [];
+    const destroyed = new Set<DirectOptions>();
+    const connect: Connect = async (_url, options) => {
+      opened.push(options);
+      return { rows: async () => [], destroy: () => void destroyed.add(options) };
+    };
+    const open = () => new Link({ databaseUrl: '', connect, clock, random: systemRandom, log: captureLog().log });
+    const [link, waiting] = [open(), open()];
+    for (const each of [link, waiting]) await each.open();
+    for (const { onLost } of opened.slice()) onLost('lost');
+    waiting.close();
+    clock.advance(100);
+    await until(() => link.isUp);
+    opened[0]?.onLost('lost late');
+    expect([link.isUp, opened.length]).to.deep.equal([true, 3]);
+    opened[2]?.onLost('lost');
+    clock.advance(200);
+    link.close();
+    await new Promise(setImmediate);
+    expect([clock.timers, opened.length, destroyed.size]).to.deep.equal([0, 4, 4]);
   });
 });
 
@@ -168,7 +200,7 @@ const ids = async ({ sql }: Schema) =>
   (await sql<{ id: string }>('SELECT id FROM nodes ORDER BY id')).map(({ id }) => id);
 
 describeWithPostgres('the heartbeats of nodes', () => {
-  it('delete the row of a node that has stopped or is gone, and recover the messages of owners without a row', async () => {
+  it('delete the row of a node that has stopped or is gone, recover the messages of owners without a row, and let a node that stood still return', async () => {
     const schema = await migratedSchema();
     await insertRunning(schema, 'task', 'owner of another start');
     const [one, other, stopped] = [await openNode(schema), await openNode(schema), await openNode(schema)];
@@ -181,13 +213,6 @@ describeWithPostgres('the heartbeats of nodes', () => {
     await until(() => one.recovered.length > 1);
     expect(one.recovered).to.deep.equal(['owner of another start', other.id]);
     expect(one.lines.find(({ msg }) => msg.startsWith('a node is gone'))).to.include({ node: other.id });
-  });
-
-  it('let a node that stood still return, which then beats again', async () => {
-    const schema = await migratedSchema();
-    const [one, other] = [await openNode(schema), await openNode(schema)];
-    await one.beat(12);
-    expect(await ids(schema)).to.deep.equal([one.id]);
     await other.beat();
     expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
     expect(other.lines.find(({ msg }) => msg.startsWith('this node stood still'))).to.include({ level: 40 });
@@ -197,33 +222,30 @@ describeWithPostgres('the heartbeats of nodes', () => {
     expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
   });
 
-  it('of a node that has lost its link go over its pool, so that it is not taken for dead while it takes tasks', async () => {
+  it('of a node without a link go over its pool, and those of others are observed over an unbroken link that answers', async () => {
     const schema = await migratedSchema();
     const way = await severable(schema.url);
     const [one, other] = [await openNode(schema), await openNode(schema, way.url)];
+    const { receiving } = other.bus;
     await insertRunning(schema, 'task', other.id);
     way.cut();
-    await until(() => !other.bus.receiving.isUp);
+    await until(() => !receiving.isUp);
     for (let round = 0; round < 3; round++) {
       await one.beat(5);
       await other.beat();
     }
+    way.mend();
+    await until(() => receiving.isUp);
+    await other.beat(9);
+    way.stall();
+    await other.beat();
+    expect(receiving.isUp, 'a link that does not answer').to.equal(false);
+    await other.beat(20);
+    way.mend();
+    await until(() => receiving.isUp);
+    await other.beat(9);
     expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
     expect(one.recovered).to.deep.equal([]);
-  });
-
-  it('of other nodes are observed over an unbroken link only', async () => {
-    const schema = await migratedSchema();
-    const way = await severable(schema.url);
-    const [one, other] = [await openNode(schema, way.url), await openNode(schema)];
-    await one.beat(9);
-    way.cut();
-    await until(() => !one.bus.receiving.isUp);
-    await one.beat(20);
-    way.mend();
-    await until(() => one.bus.receiving.isUp);
-    await one.beat(9);
-    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
   });
 });
 

@@ -74,7 +74,6 @@ async function takeOver(next: Node, old: Node): Promise<void> {
   expect(performance.now() - from).to.be.below(TAKEOVER_MS);
 }
 
-/** Sends a tick as another node would. */
 const publish = ({ sql }: Schema, tick: object) =>
   sql(`SELECT pg_notify(${CHANNEL}, $1)`, [JSON.stringify({ from: 'spec', topic: 'tick', ...tick })]);
 

@@ -10,7 +10,6 @@ export function itIsATokenStore(
 ): void {
   const HOUR_MS = 3_600_000;
   const clock = new ManualClock();
-  /** Opens a store. Returns it with its removed tokens, and a function that puts a token into it. */
   const create = async (maxTokens = 100, maxTokensPerKey = 100) => {
     const store = await open({ maxTokens, maxTokensPerKey, clock });
     const removed: unknown[] = [];
