@@ -13,6 +13,7 @@ import { until } from './support/until.ts';
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'uncaughtException', 'unhandledRejection', 'disconnect'];
 const OFF = { TICKER_PORT: 'off', TASKS_PORT: 'off', ADMIN_PORT: 'off' };
+const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
 const listeners = () => SIGNALS.map((event) => process.listenerCount(event));
 
 async function settings(own: StartOptions['settings'] = {}): Promise<NonNullable<StartOptions['settings']>> {
@@ -152,9 +153,10 @@ describe('embedded services', () => {
       expect(await refusal(name)).to.equal('the user id must be a text of 1 to 128 characters in one line');
   });
 
-  it('serve on the returned ports, stop with the number of unfinished tasks, and leave no event listener, descriptor or thread behind', async () => {
+  it('serve on the returned ports, stop with the number of unfinished tasks, and leave no event listener, timer, descriptor or thread behind', async () => {
+    const slowly = { SHUTDOWN_TIMEOUT_MS: 600_000 };
     // The first start loads modules and starts libuv's threads.
-    const first = await embed();
+    const first = await embed(slowly);
     const { ticker, admin } = first.ports;
     expect((await post(`http://127.0.0.1:${ticker}/auth/token`, {})).status).to.equal(400);
     expect((await request(`http://127.0.0.1:${admin}/healthz`)).status).to.equal(200);
@@ -164,11 +166,13 @@ describe('embedded services', () => {
     expect(await stopped).to.include({ unfinished: 0 });
     expect(await request(tasksAt(first)).catch(() => 'refused')).to.equal('refused');
     const [before, descriptors, threads] = [listeners(), openDescriptors(process.pid), threadCount(process.pid)];
-    const services = await embed();
+    const timersBefore = timers();
+    const services = await embed(slowly);
     expect(listeners()).to.deep.equal(before);
     await complete(services);
     await services.stop();
     expect(listeners()).to.deep.equal(before);
+    expect(timers()).to.equal(timersBefore);
     await until(() => openDescriptors(process.pid) <= descriptors && threadCount(process.pid) <= threads);
   });
 

@@ -123,6 +123,9 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
       return socket;
     },
     /** Waits until nothing is kept of any client. The ticker is the only actor that no client has. */
-    empties: () => until(() => server.sockets.size + relay.size + relay.slotsTaken === 0 && actors.size === 1),
+    empties: () => {
+      const all = [server.sockets, relay, numbered, handlersByToken];
+      return until(() => relay.slotsTaken === 0 && actors.size === 1 && all.every(({ size }) => size === 0));
+    },
   };
 }

@@ -150,6 +150,8 @@ describe('DELETE /auth/token', () => {
     const token = await bundle.token();
     const mine = [await connect(bundle.stream, { token }), await connect(bundle.stream, { token })];
     const other = await bundle.join();
+    (await connect(bundle.stream, { token })).socket.close();
+    await until(() => bundle.relay.size === 3);
     expect(bundle.handlersByToken.size).to.equal(2);
     expect(await revoke(bundle, token)).to.deep.include({ status: 204, body: '' });
     for (const client of mine) expect(await client.closed).to.deep.equal({ code: 4001, reason: 'token revoked' });

@@ -15,7 +15,6 @@ const FOREVER = { slowMs: 3_600_000, pingMs: 3_600_000 };
 
 type JoinOptions = Partial<ClientTimeouts> & { autoPong?: boolean; clock?: Clock };
 
-/** Connects a client to the stream. Returns it with the server-side socket. */
 async function join({ autoPong = true, clock = systemClock, ...timeouts }: JoinOptions = {}) {
   // Timers are mocked, so the relay checks its clients only when the test advances them.
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
@@ -71,6 +70,17 @@ describe('a client that reads too slowly', () => {
     expect(relay.metrics.framesSkipped).to.equal(newest - seen.length);
     const after = tick();
     expect((await client.nextOf('ticker')).n).to.equal(after);
+    server.cork();
+    for (let count = 0; count < 2; count++) tick();
+    server.prependOnceListener('drain', () => server.cork());
+    const drained = once(server, 'drain');
+    server.uncork();
+    await drained;
+    expect(server.isPaused(), 'while the newest tick makes the client slow again').to.equal(true);
+    server.uncork();
+    client.socket.send(PING);
+    const next = [await client.next(), await client.next(), await client.next()];
+    expect(next.map(({ n, type }) => n ?? type)).to.deep.equal([after + 1, after + 2, 'pong']);
   });
 
   for (const [what, ping] of [
@@ -183,6 +193,8 @@ describe('a client that is pinged', () => {
     const { client, server, fill, pinged } = await join({ pingMs, autoPong: false });
     shift += pingMs;
     await pinged();
+    mock.timers.tick(1000);
+    expect(server.destroyed, 'a second after the ping').to.equal(false);
     await fill();
     shift += pingMs;
     const drained = once(server, 'drain');

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Price } from '../../www/client/tick-stream.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
 import { connect, type StreamClient, type StreamMessage } from '../support/websocket.ts';
 
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
@@ -27,8 +28,6 @@ async function join({ stream, token }: TickerBundle) {
   return { ...client, welcome, snapshot, send: (message: unknown) => client.socket.send(JSON.stringify(message)) };
 }
 
-const seqs = (messages: readonly StreamMessage[]) => messages.map(({ seq }) => seq);
-
 async function read(client: StreamClient, count: number): Promise<StreamMessage[]> {
   const messages: StreamMessage[] = [];
   while (messages.length < count) messages.push(await client.next());
@@ -53,8 +52,8 @@ describe('a client of ticker.v2', () => {
     expect(await client.next()).to.deep.equal({ type: 'pong' });
   });
 
-  it('replaces its choice of symbols, and gets the newest tick in the new one at once', async () => {
-    const { join, tick } = await start();
+  it('replaces its choice of symbols, gets the newest tick in the new one at once, and leaves nothing behind', async () => {
+    const { join, tick, empties } = await start();
     const client = await join();
     const other = await join();
     const repeated = ['SOL-USD', 'BTC-USD', 'SOL-USD'];
@@ -69,6 +68,8 @@ describe('a client of ticker.v2', () => {
       expect([next.seq - newest.seq, next.skipped]).to.deep.equal([1, undefined]);
       expect(names(await other.next())).to.deep.equal(SYMBOLS);
     }
+    for (const { socket } of [client, other]) socket.close();
+    await empties();
   });
 
   it('gets an error for each message that is not understood, and stays', async () => {
@@ -107,23 +108,34 @@ const listed = (text: string): string[] =>
   });
 
 describe('a client of ticker.v2 that resumes', () => {
-  it('gets each tick since, in its choice, while new ones are made, and then those', async () => {
-    const { join, tick } = await start();
-    tick(400);
+  it('gets each tick since, in its choice, while new ones evict old ones, and one gap for those evicted before it has read them', async () => {
+    const { join, tick, firstSocket, numbered } = await start();
+    tick(1400);
     const client = await join();
     client.send({ type: 'subscribe', symbols: ['ETH-USD'] });
     await client.next();
-    client.send({ type: 'resume', epoch: 1, seq: 3 });
-    const messages: StreamMessage[] = [];
-    while (messages.at(-1)?.seq !== 500) {
-      messages.push(await client.next());
-      if (messages.length <= 100) tick();
+    const server = firstSocket();
+    for (const [from, more, expectedGaps] of [
+      [1003, 100, []],
+      [700, 900, [1501]],
+    ] as const) {
+      server.cork();
+      client.send({ type: 'resume', epoch: 1, seq: from });
+      await until(() => server.writableNeedDrain);
+      tick(more);
+      server.uncork();
+      const gaps: number[] = [];
+      for (let last: number = from; last < numbered.newest.number; ) {
+        const { type, seq, from = seq, to = seq, data, skipped } = await client.next();
+        expect([from, skipped]).to.deep.equal([last + 1, undefined]);
+        if (type === 'gap') gaps.push(to);
+        else expect(data).to.deep.equal([{ symbol: 'ETH-USD', price: seq + 0.5, timestamp: seq }]);
+        last = to;
+      }
+      expect(gaps).to.deep.equal(expectedGaps);
+      tick();
+      expect(await client.next()).to.include({ seq: numbered.newest.number });
     }
-    tick();
-    messages.push(await client.next());
-    expect(seqs(messages)).to.deep.equal(messages.map((_, index) => 4 + index));
-    for (const { seq, skipped, data } of messages)
-      expect([skipped, data]).to.deep.equal([undefined, [{ symbol: 'ETH-USD', price: seq + 0.5, timestamp: seq }]]);
   });
 
   for (const [rule, made, from, expected, continues = true] of [

@@ -142,6 +142,7 @@ describe('the kept history of prices', () => {
     clock.advance(60_000);
     await until(async () => (await other.timestamps(900)).join() === [START, START + 1].join());
     store.saved = 'damaged';
+    await other.stop();
     expect((await startNode(store, clock)).timestamps(900)).to.deep.equal([]);
   });
 });

@@ -36,7 +36,6 @@ function closeCodeIn(received: string): number | undefined {
   return last[0] === 0x88 ? last.readUInt16BE(2) : undefined;
 }
 
-/** Sends one text message in pieces. */
 function sendFragments(socket: WebSocket, pieces: string[]): void {
   for (const [index, piece] of pieces.entries()) socket.send(piece, { fin: index === pieces.length - 1 });
 }
@@ -342,8 +341,16 @@ describe('the relay, when it closes', () => {
     await Promise.all([closed, closing]);
     await rude.ended;
     await bundle.empties();
-    // Without clients it is closed at once, and may be closed again.
-    await bundle.relay.close(never);
+  });
+
+  it('waits no longer than until all clients have left, may be closed twice, and takes no new clients', async () => {
+    await (await startTickerBundle()).relay.close(never);
+    const bundle = await startTickerBundle();
+    const late = await connectRaw(bundle.listener.port);
+    await bundle.join();
+    await Promise.all([bundle.relay.close(never), bundle.relay.close(never)]);
+    late.socket.write(head(...handshake('/ws/ticker', await bundle.token())));
+    expect(await late.ended).to.equal('');
   });
 });
 
