@@ -1,8 +1,9 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Awaitable, TaskStore } from '../../db/task-store.ts';
 import { type NodeMessage, Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
-import { ack, complete, discard, release } from '../store/settlements.ts';
+import { ack, cancel, complete, discard, release } from '../store/settlements.ts';
 import { messageOf, numbers } from '../store/stage.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { openFreshStore } from '../support/store.ts';
@@ -18,7 +19,7 @@ async function start({ aheadMs = 0, maxLength = 100 } = {}) {
   const next = async () => (await queue.take(1, true)).deliveries[0] ?? expect.fail('no message is due');
   /** Returns names and ids of the events since the last call. */
   const told = () => events.splice(0).map((event) => `${event.event} ${'id' in event ? event.id : ''}`);
-  return { clock, queue, next, told };
+  return { queue, next, told, clock };
 }
 
 describe('the queue', () => {
@@ -29,12 +30,13 @@ describe('the queue', () => {
     await queue.publish(messageOf('b'), key);
     await queue.publish(messageOf('c')).catch(() => {});
     const delivery = await next();
+    for (const _ of [1, 2]) queue.reportStart(delivery);
     await queue.settle([{ delivery, settlement: ack }]);
     queue.reportStart(delivery);
     queue.reportProgress(delivery, { fraction: 1 });
     await queue.settle([{ delivery, settlement: discard() }]);
     await queue.settle([{ delivery, settlement: { kind: 'row', result: '{"output":1}' } }]);
-    expect(told()).to.deep.equal(['accepted a', 'completed a']);
+    expect(told()).to.deep.equal(['accepted a', 'started a', 'completed a']);
   });
 
   it('calls its listener when messages may be taken', async () => {
@@ -46,6 +48,8 @@ describe('the queue', () => {
       await change();
       expect(calls, `${change}`).to.equal(before + 1);
     };
+    await queue.publish(messageOf('b'));
+    await expectCall(() => queue.cancel('b'));
     await expectCall(() => queue.publish(messageOf('a')));
     const delivery = await next();
     await expectCall(() => queue.settle([{ delivery, settlement: release }]));
@@ -57,24 +61,35 @@ describe('the queue', () => {
     // A redrive that ended early may have requeued messages whose answer was lost.
     queue.store.redrive = async () => ({ done: [], remaining: 1 });
     await expectCall(() => queue.redrive({}));
+    await queue.setLimits('c', { rate: { count: 1, ms: 1000 } }, 'api');
+    await queue.publish(messageOf('c', 'c'));
+    await queue.take(1, true);
+    const rated = await next();
+    await expectCall(() => turn(queue.reportStart(rated)));
   });
 
-  it('cancels an attempt that has not started, for a second, and asks one that runs to end, each time', async () => {
-    const { clock, queue, next, told } = await start();
+  it('cancels an attempt that has not started, and asks one that runs to end, each time', async () => {
+    const { queue, next, told, clock } = await start();
     for (const id of 'abc') await queue.publish(messageOf(id));
     const [a, b] = [await next(), await next(), await next()];
     const asked: string[] = [];
-    queue.onCancel((delivery) => {
-      asked.push(delivery.id);
-      if (delivery.id === 'a') setImmediate(() => void queue.settle([{ delivery, settlement: release }]));
-      return delivery.id !== 'b';
+    queue.onCancel(({ id }) => {
+      asked.push(id);
+      return id !== 'b';
     });
+    const isWritten = async (id: string) => (await queue.store.cancelRequests([id])).length > 0;
     told();
-    expect(await queue.cancel('a')).to.equal('cancelled');
+    const cancelled = queue.cancel('a');
+    await until(() => isWritten('a'));
+    await queue.settle([{ delivery: a, settlement: release }]);
+    expect(await cancelled).to.equal('cancelled');
     for (const _ of [1, 2]) expect(await queue.cancel('b')).to.equal('requested');
-    const unsettled = queue.cancel('c');
+    // Its settlement cannot be written in time.
+    const requested = queue.cancel('c');
+    await until(() => isWritten('c'));
+    expect(clock.timers).to.equal(1);
     clock.advance(1000);
-    expect(await unsettled).to.equal('requested');
+    expect(await requested).to.equal('requested');
     expect(asked).to.deep.equal(['a', 'b', 'b', 'c']);
     expect((await queue.settle([{ delivery: b, settlement: complete() }])).effects).to.deep.equal(['applied']);
     expect((await queue.settle([{ delivery: a, settlement: complete() }])).effects).to.deep.equal(['late']);
@@ -89,11 +104,46 @@ describe('the queue', () => {
     expect(calls).to.equal(1500);
   });
 
+  it('cancels an attempt that ends, or is followed by another, before its cancellation is written', async () => {
+    for (const [settlement, outcome, ...expected] of [
+      [release, 'requested', '1', 'write', '2'],
+      [cancel, 'cancelled', '1', 'write'],
+    ] as const) {
+      const { queue, next } = await start();
+      await queue.publish(messageOf('a'));
+      const first = await next();
+      const steps: string[] = [];
+      queue.onCancel(({ delivery }) => steps.push(`${delivery}`) === 0);
+      const write = queue.store.cancel.bind(queue.store);
+      queue.store.cancel = async (id) => {
+        steps.push('write');
+        await queue.settle([{ delivery: first, settlement }]);
+        if (settlement === release) await next();
+        return write(id);
+      };
+      expect(await queue.cancel('a')).to.equal(outcome);
+      expect(steps).to.deep.equal(expected);
+    }
+  });
+
   it('cancels all tasks, also those whose time of acceptance is ahead of its clock', async () => {
     const { queue, told } = await start({ aheadMs: 1000 });
     await queue.publish(messageOf('a'));
     expect(await queue.cancelAll({})).to.deep.equal({ count: 1, remaining: 0 });
     expect(told()).to.deep.equal(['accepted a', 'cancelled a']);
+  });
+
+  it('is paused, and tells it once, also if the answer of its store was lost', async () => {
+    const { queue } = await start();
+    const told: boolean[] = [];
+    queue.on('pause', (isPaused) => told.push(isPaused));
+    const write = queue.store.setPaused.bind(queue.store);
+    queue.store.setPaused = async (...state) => {
+      await write(...state);
+      throw new Error('connection lost');
+    };
+    for (const _ of [1, 2]) expect(await queue.setPaused(true).catch(String)).to.equal('Error: connection lost');
+    expect(told).to.deep.equal([true]);
   });
 
   it('ignores messages that it does not know, such as those of a newer version', async () => {
