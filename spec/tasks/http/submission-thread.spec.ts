@@ -7,6 +7,7 @@ import type { SubmittedBody } from '../../../workers/submissions/parse-submissio
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
 import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
 
@@ -87,8 +88,40 @@ describe('the submission thread', () => {
     expect(lines).to.deep.equal([]);
   });
 
+  it('uses a result that has arrived when the main thread notices a time limit, and limits each body once', async () => {
+    const posted = new Int32Array(new SharedArrayBuffer(4));
+    const file = new URL(`data:text/javascript,import { parentPort, workerData as posted } from 'node:worker_threads';
+      parentPort.on('message', ({ bytes }) => {
+        for (const checking of ['a', 'b']) parentPort.postMessage({ checking });
+        Atomics.wait(posted, 0, 0);
+        if (bytes.length === 1) parentPort.postMessage({ error: 'invalidJson' });
+        Atomics.store(posted, 0, 2);
+        Atomics.notify(posted, 0);
+      });`);
+    const clock = new ManualClock();
+    const { thread, parse, started, lines } = start({ file, rules: posted as unknown as SubmissionRules, clock });
+    const block = () => {
+      Atomics.store(posted, 0, 1);
+      Atomics.notify(posted, 0);
+      Atomics.wait(posted, 0, 1);
+      clock.advance(2000);
+    };
+    process.once('worker', (worker: Worker) => worker.once('message', () => setImmediate(block)));
+    expect(await parse('1', '2')).to.deep.equal(['invalidJson', 'invalidJson']);
+    expect([started(), lines, clock.timers]).to.deep.equal([1, [], 1]);
+    const endless = parse('endless');
+    await until(() => {
+      clock.advance(500);
+      return lines.length > 0;
+    });
+    expect(await endless).to.deep.equal(['invalidData']);
+    await thread.stop();
+    expect(clock.timers).to.equal(0);
+  });
+
   it('can be stopped during a check, or while it starts, and refuses all bodies from then on', async () => {
-    const running = start({ rules, checkTimeoutMs: 1_000_000 });
+    const clock = new ManualClock();
+    const running = start({ rules, clock });
     const stopped = once(process, 'worker').then(async ([worker]: Worker[]) => {
       const isChecking = Promise.withResolvers<void>();
       worker?.on('message', (message) => 'checking' in Object(message) && isChecking.resolve());
@@ -98,6 +131,7 @@ describe('the submission thread', () => {
     const checked = running.parse(JSON.stringify({ action: 'letters', data: costly }));
     expect(await checked).to.deep.equal(['server busy']);
     await stopped;
+    expect(clock.timers).to.equal(0);
 
     const { thread, parse, started, lines } = start();
     const stoppedEarly = once(process, 'worker').then(() => thread.stop());
