@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Awaitable, TaskStore } from '../../db/task-store.ts';
+import type { Awaitable, Delivery, TaskStore } from '../../db/task-store.ts';
 import { type NodeMessage, Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import { ack, cancel, complete, discard, release } from '../store/settlements.ts';
@@ -217,13 +217,33 @@ describe('the queue of several nodes', () => {
     });
   }
 
-  it('applies changed limits when they are announced, or when messages were missed', async () => {
+  it('applies changed limits when it stores them, when they are announced, or when messages were missed', async () => {
     const { opening, node } = await openNode();
     let calls = 0;
-    (await opening).on('limits', () => calls++);
+    const queue = (await opening).on('limits', () => calls++);
+    await queue.setLimits('sum', { concurrency: 1 }, 'api');
     node.receive({ topic: 'limits' });
     node.miss();
-    expect(calls).to.equal(2);
+    expect(calls).to.equal(3);
+  });
+
+  it('reports progress to the other nodes twice a second while there is any, until it is closed', async () => {
+    const { opening, store, clock } = await openNode();
+    const queue = await opening;
+    const reported: unknown[] = [];
+    const report: TaskStore['report'] = (running) => void reported.push(...running.map(({ progress }) => progress));
+    Object.assign(store, { isShared: true, report });
+    await queue.publish(messageOf('a'));
+    const [delivery] = (await queue.take(1, true)).deliveries as [Delivery];
+    for (const fraction of [0.1, 0.2]) {
+      queue.reportStart(delivery);
+      queue.reportProgress(delivery, { fraction });
+      clock.advance(500);
+    }
+    expect(reported).to.deep.equal([{ fraction: 0.1 }, { fraction: 0.2 }]);
+    queue.reportProgress(delivery, { fraction: 0.3 });
+    queue.close();
+    expect(clock.timers).to.equal(0);
   });
 
   it('learns of a pause that is announced while the queue is opened, and its time', async () => {

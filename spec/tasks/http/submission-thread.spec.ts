@@ -105,6 +105,7 @@ describe('the submission thread', () => {
       Atomics.notify(posted, 0);
       Atomics.wait(posted, 0, 1);
       clock.advance(2000);
+      thread.reload();
     };
     process.once('worker', (worker: Worker) => worker.once('message', () => setImmediate(block)));
     expect(await parse('1', '2')).to.deep.equal(['invalidJson', 'invalidJson']);
