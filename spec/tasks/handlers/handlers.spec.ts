@@ -192,6 +192,12 @@ for (const isolation of ['thread', 'process'])
       }
       expect(await runAndCancel(shared(), 'finish')).to.deep.equal(returned);
       expect(shared().output()).to.equal('the task was aborted: cancelled');
+      // The thread may receive the abort before the task.
+      for (let time = 0; time < 20; time++) {
+        const outcome = shared().run('heed');
+        shared().cancel();
+        expect(await outcome).to.deep.equal({ ended: 'cancelled' });
+      }
     });
   });
 

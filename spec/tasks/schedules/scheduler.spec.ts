@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { DueSchedule } from '../../../db/schedules.ts';
+import type { DueSchedule, Firing } from '../../../db/schedules.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
 import { type CompleteDefinition, readDefinition } from '../../../main/tasks/schedules/definition.ts';
 import { Scheduler } from '../../../main/tasks/schedules/scheduler.ts';
@@ -109,6 +109,18 @@ describe('the scheduler', () => {
     expect(await made(MINUTE, MINUTE)).to.have.length(1);
   });
 
+  it('looks again if a schedule is written while it looks', async () => {
+    const { put, scheduler, store, made } = await open();
+    const firstDue = store.schedules.firstDue.bind(store.schedules);
+    mock.method(store.schedules, 'firstDue', async (limit: number) => {
+      const due = await firstDue(limit);
+      if ((await store.schedules.count()) === 1) await scheduler.put('s', definition(), 'api');
+      return due;
+    });
+    await put({ cron: '0 3 * * *' }, 'later');
+    expect(await made(30_000)).to.deep.equal([30]);
+  });
+
   for (const [catch_up, missed, expected] of [
     ['none', HOUR, 0],
     ['one', HOUR, 1],
@@ -171,15 +183,19 @@ describe('the scheduler', () => {
 
   it('fires nothing after its stop, which waits for what is being fired', async () => {
     const { put, clock, scheduler, store, events } = await open();
-    await put();
-    const firing = mock.method(store.schedules, 'fire', async () => {
-      await setImmediate();
+    for (const name of 'st') await put({ cron: '* * * * * *' }, name);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const firing = mock.method(store.schedules, 'fire', async ({ name }: Firing) => {
+      if (name === 't') throw new Error('no database');
+      await promise;
       events.push('fired');
       return 'fired';
     });
-    clock.advance(30_000);
-    await until(() => firing.mock.callCount() > 0);
-    await scheduler.stop();
+    clock.advance(5000);
+    await until(() => firing.mock.callCount() === 2);
+    const stopped = scheduler.stop();
+    void setImmediate().then(resolve);
+    await stopped;
     clock.advance(HOUR);
     expect([clock.timers, events]).to.deep.equal([0, ['fired']]);
   });
