@@ -234,7 +234,7 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
   });
 
   it('after two deaths, the store takes a suspect in the end although others are due all the time, but not while it is paused', async (queue) => {
-    await queue.publish('ax');
+    await queue.publish('ac');
     await dieWithAll(queue, 2);
     // One of ten is the one that has waited longest, which is no suspect.
     await queue.running('0123456789');
@@ -249,6 +249,9 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
     await queue.settle(a, complete());
     queue.now += 9999;
     expect([a.id, await queue.takeIds(5, true)]).to.deep.equal(['a', 'b']);
+    await queue.publish('d');
+    queue.now += 1;
+    expect(await queue.takeIds(5, true)).to.equal('c');
   });
 
   it('after two deaths, the store suspects a message until an attempt has ended, even if it is released', async (queue) => {

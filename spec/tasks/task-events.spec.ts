@@ -76,7 +76,7 @@ describe('the events of tasks', () => {
     const events = create(clock, (isFollowing) => followed.push(isFollowing));
     const leave = follow(events);
     const remove = events.onEnd('a', ignore);
-    leave();
+    for (const _ of [1, 2]) leave();
     clock.advance(60_000);
     expect(followed).to.deep.equal([true]);
     remove();
@@ -88,5 +88,12 @@ describe('the events of tasks', () => {
     expect(followed).to.deep.equal([true, false]);
     follow(events);
     expect(followed).to.deep.equal([true, false, true]);
+  });
+
+  it('end at once for a follower or a wait after the close', async () => {
+    const events = create();
+    events.close();
+    await new Promise<void>((resolve) => events.subscribe(ignore, resolve));
+    await new Promise<void>((resolve) => events.onEnd('a', resolve));
   });
 });

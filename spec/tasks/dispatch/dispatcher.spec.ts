@@ -5,6 +5,8 @@ import { listIn } from '../../store/store-calls.ts';
 import { until } from '../../support/until.ts';
 import { never, now, raised, returned, startDispatching } from './dispatching.ts';
 
+const TAKE = { isIdle: true, written: 0 };
+
 describe('the dispatcher', () => {
   it('has at most the prefetch in flight, and takes the next message for each that ends, before the end is written', async () => {
     const { pool, publish, queue } = await startDispatching();
@@ -86,19 +88,21 @@ describe('the dispatcher', () => {
   });
 
   for (const when of ['the queue was paused', 'the stop began'])
-    it(`gives back what a take brings after ${when}`, async () => {
-      const { pool, publish, queue, reach, dispatcher, faults } = await startDispatching();
+    it(`gives back what a take brings after ${when}, and takes nothing beside it`, async () => {
+      const { pool, publish, queue, reach, dispatcher, faults, takes } = await startDispatching();
       const { promise, resolve } = Promise.withResolvers<void>();
       faults.gate = promise;
       await publish('a');
       await reach({ inFlight: 1 });
+      await publish('b');
+      await turn();
       const ended = when === 'the stop began' ? dispatcher.stop(now) : queue.setPaused(true);
       await turn();
       resolve();
       await ended;
       // The clock stands still, so no timer writes the release.
-      await until(async () => (await queue.counts()).waiting === 1);
-      expect(pool.runs).to.deep.equal([]);
+      await until(async () => (await queue.counts()).waiting === 2);
+      expect([pool.runs, takes]).to.deep.equal([[], [TAKE, TAKE]]);
     });
 
   it('writes no row of a task whose ack came too late, because another node runs it', async () => {
@@ -220,7 +224,7 @@ describe('the dispatcher, while ends cannot be written,', () => {
     expect(await stopped).to.equal(true);
   });
 
-  it('takes again a second after a take that failed', async () => {
+  it('takes again a second after a take that failed, and its stop waits for one that will fail', async () => {
     const { faults, pool, publish, clock, dispatcher } = await startDispatching();
     faults.take = new Error('the file is locked');
     await publish('a');
@@ -230,6 +234,13 @@ describe('the dispatcher, while ends cannot be written,', () => {
     clock.advance(1000);
     (await pool.given(1)).end(returned);
     expect(dispatcher.writeFailure).to.equal(undefined);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    Object.assign(faults, { take: new Error('the file is locked'), gate: promise });
+    await publish('b');
+    await turn();
+    const stopped = dispatcher.stop(now);
+    resolve();
+    await stopped;
   });
 
   for (const [what, output, most] of [

@@ -62,9 +62,9 @@ function control(store: TaskStore) {
   let written = 0;
   store.take = async (max, isIdle) => {
     takes.push({ isIdle, written });
-    if (faults.take !== undefined) throw faults.take;
-    const taken = await take(max, isIdle);
+    const taken = faults.take ?? (await take(max, isIdle));
     await faults.gate;
+    if (taken instanceof Error) throw taken;
     return taken;
   };
   store.settle = async (batch) => {

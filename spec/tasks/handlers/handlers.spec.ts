@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
 import { until } from '../../support/until.ts';
 import { failed, returned, startHandlers } from './handling.ts';
 
@@ -202,11 +203,22 @@ for (const isolation of ['thread', 'process'])
   });
 
 describe('a handler of a handlers module', () => {
-  it('whose task is cancelled ends with its thread if it does not end itself, or even blocks', async () => {
+  it('whose task is cancelled ends with its thread if it does not end itself, or even blocks, however often it is cancelled', async () => {
     for (const action of ['ignore', 'block']) {
-      const started = await startHandlers(interruptible, { TASK_CANCEL_GRACE_MS: '20' });
+      const clock = new ManualClock();
+      const started = await startHandlers(interruptible, { TASK_CANCEL_GRACE_MS: '20' }, clock);
       const before = started.run('ok');
-      expect(await runAndCancel(started, action)).to.deep.equal({ ended: 'cancelled' });
+      let isEnded = false;
+      const outcome = runAndCancel(started, action).finally(() => {
+        isEnded = true;
+      });
+      await until(() => {
+        if (started.reports.length === 0) return false;
+        started.cancel();
+        clock.advance(1);
+        return isEnded;
+      });
+      expect(await outcome).to.deep.equal({ ended: 'cancelled' });
       expect([await before, await started.run('ok')]).to.deep.equal([returned, returned]);
     }
   });
