@@ -90,9 +90,18 @@ describe('the events of tasks', () => {
     expect(followed).to.deep.equal([true, false, true]);
   });
 
-  it('end at once for a follower or a wait after the close', async () => {
-    const events = create();
+  it('end for followers and waits at the close, and at once for later ones', async () => {
+    const clock = new ManualClock();
+    const [left, events] = [create(clock), create(clock)];
+    follow(left)();
+    left.close();
+    const ended: string[] = [];
+    const leave = events.subscribe(ignore, () => ended.push('follower'));
+    const remove = events.onEnd('a', () => ended.push('wait'));
     events.close();
+    leave();
+    remove();
+    expect([ended, clock.timers]).to.deep.equal([['wait', 'follower'], 0]);
     await new Promise<void>((resolve) => events.subscribe(ignore, resolve));
     await new Promise<void>((resolve) => events.onEnd('a', resolve));
   });

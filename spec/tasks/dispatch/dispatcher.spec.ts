@@ -241,6 +241,7 @@ describe('the dispatcher, while ends cannot be written,', () => {
     const stopped = dispatcher.stop(now);
     resolve();
     await stopped;
+    expect(clock.timers).to.equal(0);
   });
 
   for (const [what, output, most] of [
@@ -365,6 +366,8 @@ describe('the dispatcher gives callbacks to the sender', () => {
     await sender.given(2);
     await queue.cancel(sender.runs[0]?.delivery.id ?? '');
     await reach({ cancelled: 1 });
+    const stop = sender.stop.bind(sender);
+    sender.stop = () => stop(turn());
     await dispatcher.stop(now);
     expect(await store.counts()).to.include({ waiting: 1, inFlight: 0 });
   });

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard, retry } from '../../store/settlements.ts';
-import { onceForSuite } from '../../support/cleanup.ts';
+import { afterTest, onceForSuite } from '../../support/cleanup.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw } from '../../support/raw-connection.ts';
@@ -110,6 +110,8 @@ describe('GET /tasks/events', () => {
     const late = await followEvents(url, { 'Last-Event-ID': id });
     expect(await late.next()).to.deep.include({ event: 'gap', data: { missed: 3 } });
     expect((await late.next())?.data).to.deep.equal({ id: idOf(3), status: 'completed', at: 1 });
+    // A write has a thousand events at most.
+    for (let n = 4; n < 1100; n++) expect((await late.next())?.data.id).to.equal(idOf(n));
     const [epoch] = id.split('-');
     for (const unknown of ['1', 'another-1', `${epoch}-999999`, `${epoch}--1`, `${epoch}-1e0`, `${epoch}-`]) {
       const client = await followEvents(url, { 'Last-Event-ID': unknown });
@@ -121,10 +123,14 @@ describe('GET /tasks/events', () => {
   });
 
   it('buffers little for a client that does not read, and reports the gap to it', async () => {
-    const own = await startTasksServer({ realRows: false });
+    const clock = new ManualClock();
+    const own = await startTasksServer({ realRows: false, clock });
     const client = await followEvents(own.url);
+    const write = () => clock.advance(50);
     // Far more than the socket buffers hold.
-    await recordUntilFull(own, 30_000);
+    await recordUntilFull(own, 30_000, write);
+    const writes = setInterval(write, 1);
+    afterTest(() => clearInterval(writes));
     let next = 0;
     let received = await client.next();
     for (; received?.event !== 'gap'; received = await client.next()) expect(received?.data.id).to.equal(idOf(next++));

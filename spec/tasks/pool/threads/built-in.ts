@@ -10,5 +10,6 @@ export default (message: ToTaskThread): TaskAnswer | undefined => {
     writeFileSync(data.begun, '');
     while (!existsSync(data.go));
   }
-  return { outcome: { ended: 'returned', output: JSON.stringify(action) }, ms: 1500 };
+  const told = action === 'tell' ? ({ acknowledged: 'ack', progress: { fraction: 1 } } as const) : {};
+  return { outcome: { ended: 'returned', output: JSON.stringify(action) }, ms: 1500, ...told };
 };
