@@ -315,11 +315,17 @@ describe('SqliteStore', () => {
       store.setLimits('mail', { concurrency: 1 }, 'api'),
       store.saveHistory(1, '{}'),
       store.deleteOldRows({ before: 0, rows: undefined }),
+      store.publish(messageOf('c')),
     ];
     for (const write of writes) expect(write).to.be.instanceOf(Promise);
+    store.holdWrites();
     await setImmediate();
     expect(transactions.callCount()).to.equal(0);
     expect(await queue.stateOf('a')).to.equal('running');
+    store.resumeWrites();
+    store.holdWrites();
+    await setImmediate();
+    expect(transactions.callCount()).to.equal(1);
     store.resumeWrites();
     await Promise.all(writes);
     expect([await queue.stateOf('a'), await queue.stateOf('b')]).to.deep.equal(['completed', 'running']);

@@ -121,6 +121,7 @@ describe('the dispatcher, before a stop,', () => {
     const { pool, dispatcher, queue } = await startDispatching();
     await queue.setLimits('single', { concurrency: 1 }, 'api');
     await queue.setLimits('rated', { rate: { count: 1, ms: 60_000 } }, 'api');
+    expect(pool.releases).to.equal(2);
     const body = '{"created_at":1790000000}';
     for (const id of 'ab') await queue.publish({ id, action: 'single', body });
     for (const id of 'cd') await queue.publish({ id, action: 'rated', body });
@@ -131,6 +132,21 @@ describe('the dispatcher, before a stop,', () => {
     await drained;
     expect(pool.ids).to.equal('aceb');
     expect(await queue.counts()).to.include({ completed: 3, limited: 1, retrying: 1, inFlight: 0 });
+  });
+
+  it('waits for callbacks that are being sent', async () => {
+    const { run, sender, dispatcher } = await startDispatching();
+    const [{ end }] = await run('a', 'https://example.com/');
+    end(returned);
+    const sent = await sender.given(1);
+    let isDrained = false;
+    const drained = dispatcher.drain(never).then(() => {
+      isDrained = true;
+    });
+    await turn();
+    expect(isDrained).to.equal(false);
+    sent.end(returned);
+    await drained;
   });
 
   it('waits no longer than its deadline, also while it counts what is left, and after its abort time for no handler', async () => {
@@ -349,7 +365,7 @@ describe('the dispatcher gives callbacks to the sender', () => {
   });
 
   it('up to nine times', async () => {
-    const { sender, pool, publish, reach, clock } = await startDispatching();
+    const { sender, pool, publish, reach, clock, isIdle } = await startDispatching();
     await publish('a', URL);
     (await pool.given(1)).end(returned);
     for (let attempt = 1; attempt <= 9; attempt += 1) {
@@ -357,6 +373,9 @@ describe('the dispatcher gives callbacks to the sender', () => {
       await reach(attempt < 9 ? { retrying: 1 } : { dead: 1 });
       clock.advance(3_600_000);
     }
+    await publish('b');
+    await pool.given(2);
+    expect(isIdle()).to.equal(true);
   });
 
   it('cancels them there, and releases them at a stop', async () => {

@@ -21,6 +21,7 @@ type Run = AttemptListener & { delivery: Delivery; end(outcome: Outcome): void }
 class HandDrivenPool {
   readonly runs: Run[] = [];
   readonly isUsed = true;
+  releases = 0;
   readonly #given = new Condition();
 
   get ids(): string {
@@ -45,7 +46,9 @@ class HandDrivenPool {
     return false;
   }
 
-  releaseWaiting(): void {}
+  releaseWaiting(): void {
+    this.releases += 1;
+  }
 
   async stop(deadline = now): Promise<void> {
     await deadline;
@@ -100,8 +103,8 @@ export async function startDispatching(options: Partial<Pick<DispatcherOptions, 
     }
   };
   /** Publishes messages with these ids to a pool without runs, and waits until all run. */
-  const run = async (ids: string) => {
-    await publish(ids);
+  const run = async (ids: string, callbackUrl?: string) => {
+    await publish(ids, callbackUrl);
     await pool.given(ids.length);
     return pool.runs as [Run, ...Run[]];
   };

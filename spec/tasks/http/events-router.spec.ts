@@ -110,8 +110,6 @@ describe('GET /tasks/events', () => {
     const late = await followEvents(url, { 'Last-Event-ID': id });
     expect(await late.next()).to.deep.include({ event: 'gap', data: { missed: 3 } });
     expect((await late.next())?.data).to.deep.equal({ id: idOf(3), status: 'completed', at: 1 });
-    // A write has a thousand events at most.
-    for (let n = 4; n < 1100; n++) expect((await late.next())?.data.id).to.equal(idOf(n));
     const [epoch] = id.split('-');
     for (const unknown of ['1', 'another-1', `${epoch}-999999`, `${epoch}--1`, `${epoch}-1e0`, `${epoch}-`]) {
       const client = await followEvents(url, { 'Last-Event-ID': unknown });
