@@ -107,8 +107,10 @@ export function describeLimits({ it }: QueueTests): void {
     expect(await queue.takeIds(9)).to.equal('d');
     await setLimits(queue, { concurrency: 2 });
     await queue.settleAll([a, b], complete());
-    expect(await queue.takeIds(9)).to.equal('');
-    await queue.settle(c, complete());
+    await queue.settle(c, release);
+    const again = await queue.next();
+    expect([again.id, await queue.settle(c, complete()), await queue.takeIds(9)]).to.deep.equal(['c', 'late', '']);
+    await queue.settle(again, complete());
     expect(await queue.takeIds(9)).to.equal('e');
     await setLimits(queue, { concurrency: 3 });
     expect(await queue.takeIds(9)).to.equal('f');

@@ -221,6 +221,8 @@ describe('the dispatcher, while ends cannot be written,', () => {
       if (isAcked) onAcknowledged('ack');
       end(returned);
       expect(await dispatcher.stop(now)).to.equal(isWritten);
+      delete faults.settle;
+      expect(await dispatcher.stop(now)).to.equal(true);
       if (isWritten) expect(await store.reads.find('a')).to.have.nested.property('row.result', '{"output":1}');
     }
   });

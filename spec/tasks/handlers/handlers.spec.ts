@@ -187,12 +187,14 @@ for (const isolation of ['thread', 'process'])
     });
 
     it('whose task is cancelled completes it by returning, or ends as cancelled in its thread', async () => {
+      shared().told.length = 0;
       for (const action of ['heed', 'nack, then return', 'read the signal after the cancellation']) {
         expect(await runAndCancel(shared(), action), action).to.deep.equal({ ended: 'cancelled' });
         expect(await outputOf('is aborted')).to.equal(false);
       }
       expect(await runAndCancel(shared(), 'finish')).to.deep.equal(returned);
       expect(shared().output()).to.equal('the task was aborted: cancelled');
+      expect(shared().told.join()).to.not.include('nack');
       // The thread may receive the abort before the task.
       for (let time = 0; time < 20; time++) {
         const outcome = shared().run('heed');
