@@ -134,21 +134,6 @@ describe('the dispatcher, before a stop,', () => {
     expect(await queue.counts()).to.include({ completed: 3, limited: 1, retrying: 1, inFlight: 0 });
   });
 
-  it('waits for callbacks that are being sent', async () => {
-    const { run, sender, dispatcher } = await startDispatching();
-    const [{ end }] = await run('a', 'https://example.com/');
-    end(returned);
-    const sent = await sender.given(1);
-    let isDrained = false;
-    const drained = dispatcher.drain(never).then(() => {
-      isDrained = true;
-    });
-    await turn();
-    expect(isDrained).to.equal(false);
-    sent.end(returned);
-    await drained;
-  });
-
   it('waits no longer than its deadline, also while it counts what is left, and after its abort time for no handler', async () => {
     const { run, dispatcher, queue } = await startDispatching();
     const { promise: deadline, resolve: expire } = Promise.withResolvers<void>();

@@ -103,8 +103,8 @@ export async function startDispatching(options: Partial<Pick<DispatcherOptions, 
     }
   };
   /** Publishes messages with these ids to a pool without runs, and waits until all run. */
-  const run = async (ids: string, callbackUrl?: string) => {
-    await publish(ids, callbackUrl);
+  const run = async (ids: string) => {
+    await publish(ids);
     await pool.given(ids.length);
     return pool.runs as [Run, ...Run[]];
   };

@@ -210,15 +210,12 @@ describe('a handler of a handlers module', () => {
       const clock = new ManualClock();
       const started = await startHandlers(interruptible, { TASK_CANCEL_GRACE_MS: '20' }, clock);
       const before = started.run('ok');
-      let isEnded = false;
-      const outcome = runAndCancel(started, action).finally(() => {
-        isEnded = true;
-      });
+      const outcome = runAndCancel(started, action);
+      await until(() => started.reports.length > 0);
       await until(() => {
-        if (started.reports.length === 0) return false;
         started.cancel();
         clock.advance(1);
-        return isEnded;
+        return started.told.includes('2 ended');
       });
       expect(await outcome).to.deep.equal({ ended: 'cancelled' });
       expect([await before, await started.run('ok')]).to.deep.equal([returned, returned]);
