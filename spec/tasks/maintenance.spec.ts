@@ -78,7 +78,10 @@ describe('the maintenance thread', () => {
 
   it('lets writes go on if it dies while they are held', async () => {
     const { launch, calls, logged } = await start();
-    launch({ file: new URL('maintenance-threads/dies-while-held.ts', import.meta.url) });
+    const file = new URL(`data:text/javascript,import { parentPort } from 'node:worker_threads';
+      parentPort.once('message', () => { throw new Error('it died while writes were held'); });
+      parentPort.postMessage({ topic: 'hold' });`);
+    launch({ file });
     await logged(({ msg }) => msg === ENDED);
     expect(calls).to.deep.equal(['hold', 'resume']);
   });

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { Awaitable, Delivery, Report, TaskStore } from '../../db/task-store.ts';
 import { type NodeMessage, Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
-import { ack, cancel, complete, discard, release } from '../store/settlements.ts';
+import { ack, cancel, discard, release } from '../store/settlements.ts';
 import { messageOf, numbers } from '../store/stage.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { openFreshStore } from '../support/store.ts';
@@ -56,14 +56,10 @@ describe('the queue', () => {
     const again = await next();
     await queue.settle([{ delivery: again, settlement: discard() }]);
     await expectCall(() => queue.redrive({}));
-    const told: boolean[] = [];
-    queue.on('pause', (isPaused) => told.push(isPaused));
     const write = queue.store.setPaused.bind(queue.store);
-    // Also if the answer is lost.
     queue.store.setPaused = (...state) => write(...state).then(() => Promise.reject());
-    for (const _ of [1, 2]) await queue.setPaused(true).catch(() => {});
+    await queue.setPaused(true).catch(() => {});
     await expectCall(() => queue.setPaused(false).catch(() => {}));
-    expect(told).to.deep.equal([true, false]);
     // A redrive that ended early may have requeued messages whose answer was lost.
     queue.store.redrive = async () => ({ done: [], remaining: 1 });
     await expectCall(() => queue.redrive({}));
@@ -74,25 +70,6 @@ describe('the queue', () => {
     await expectCall(() => turn(queue.reportStart(rated)));
   });
 
-  it('cancels an attempt that has not started, and asks one that runs to end, each time', async () => {
-    const { queue, next, told } = await start();
-    for (const id of 'ab') await queue.publish(messageOf(id));
-    const [a, b] = [await next(), await next()];
-    const asked: string[] = [];
-    queue.onCancel((delivery) => {
-      asked.push(delivery.id);
-      if (delivery.id === 'a') setImmediate(() => void queue.settle([{ delivery, settlement: release }]));
-      return delivery.id === 'a';
-    });
-    told();
-    expect(await queue.cancel('a')).to.equal('cancelled');
-    for (const _ of [1, 2]) expect(await queue.cancel('b')).to.equal('requested');
-    expect(asked).to.deep.equal(['a', 'b', 'b']);
-    expect((await queue.settle([{ delivery: b, settlement: complete() }])).effects).to.deep.equal(['applied']);
-    expect((await queue.settle([{ delivery: a, settlement: complete() }])).effects).to.deep.equal(['late']);
-    expect(told()).to.deep.equal(['cancelled a', 'completed b']);
-  });
-
   it('cancels tasks in slices of 500, and none after a failure', async () => {
     const { queue } = await start();
     let calls = 0;
@@ -101,14 +78,14 @@ describe('the queue', () => {
     expect(calls).to.equal(1500);
   });
 
-  it('cancels the attempt that there is when the cancellation is written, and waits up to a second for its end', async () => {
+  it('cancels the attempt that there is when the cancellation is written, for its end at most a second', async () => {
     for (const [when, settlement, outcome, ...expected] of [
       ['before', release, 'requested', '1', 'write', '2'],
       ['before', cancel, 'cancelled', '1', 'write'],
       ['after', release, 'cancelled', '1', 'write'],
-      ['never', release, 'requested', '1', 'write'],
+      ['never', release, 'requested', '1', 'write', '1', 'write'],
     ] as const) {
-      const { queue, next, clock } = await start();
+      const { queue, next, told, clock } = await start();
       await queue.publish(messageOf('a'));
       const delivery = await next();
       const steps: string[] = [];
@@ -123,8 +100,9 @@ describe('the queue', () => {
         void turn().then(when === 'after' ? settle : () => clock.advance(when === 'never' ? 1000 : 0));
         return cancellation;
       };
-      expect(await queue.cancel('a')).to.equal(outcome);
+      while (steps.length < expected.length) expect(await queue.cancel('a')).to.equal(outcome);
       expect([steps, clock.timers]).to.deep.equal([expected, 0]);
+      expect(told().includes('cancelled a')).to.equal(outcome === 'cancelled');
     }
   });
 

@@ -92,9 +92,7 @@ describe('the events of tasks', () => {
 
   it('end for followers and waits at the close, and at once for later ones', async () => {
     const clock = new ManualClock();
-    const [left, events] = [create(clock), create(clock)];
-    follow(left)();
-    left.close();
+    const events = create(clock);
     const ended: string[] = [];
     const leave = events.subscribe(ignore, () => ended.push('follower'));
     const remove = events.onEnd('a', () => ended.push('wait'));

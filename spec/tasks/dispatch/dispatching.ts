@@ -22,6 +22,7 @@ class HandDrivenPool {
   readonly runs: Run[] = [];
   readonly isUsed = true;
   releases = 0;
+  readonly releaseWaiting = () => void this.releases++;
   readonly #given = new Condition();
 
   get ids(): string {
@@ -44,10 +45,6 @@ class HandDrivenPool {
   cancel(delivery: Delivery): boolean {
     this.runs.find((each) => each.delivery === delivery)?.end({ ended: 'cancelled' });
     return false;
-  }
-
-  releaseWaiting(): void {
-    this.releases += 1;
   }
 
   async stop(deadline = now): Promise<void> {

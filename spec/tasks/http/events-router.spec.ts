@@ -124,10 +124,9 @@ describe('GET /tasks/events', () => {
     const clock = new ManualClock();
     const own = await startTasksServer({ realRows: false, clock });
     const client = await followEvents(own.url);
-    const write = () => clock.advance(50);
     // Far more than the socket buffers hold.
-    await recordUntilFull(own, 30_000, write);
-    const writes = setInterval(write, 1);
+    await recordUntilFull(own, 30_000, () => clock.advance(50));
+    const writes = setInterval(() => clock.advance(50), 1);
     afterTest(() => clearInterval(writes));
     let next = 0;
     let received = await client.next();

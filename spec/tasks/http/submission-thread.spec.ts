@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { SubmissionThread, type SubmissionThreadOptions } from '../../../main/tasks/http/submission-thread.ts';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import type { SubmittedBody } from '../../../workers/submissions/parse-submission.ts';
+import { READY, type SubmittedBody } from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
@@ -62,7 +62,13 @@ describe('the submission thread', () => {
   });
 
   it('that dies fails the body that it was parsing, and the next ones go to a new thread', async () => {
-    const { parse, started, lines } = start({ file: new URL('dies-of-zero.ts', import.meta.url) });
+    const file = new URL(`data:text/javascript,import { parentPort } from 'node:worker_threads';
+      parentPort.postMessage(${JSON.stringify(READY)});
+      parentPort.on('message', ({ bytes }) => {
+        if (bytes.every((byte) => byte === 0)) throw new Error('died of zero');
+        parentPort.postMessage({ message: { body: String(bytes.length) } });
+      });`);
+    const { parse, started, lines } = start({ file });
     const failed = 'failed to queue task';
     expect(await parse('a', '\0', 'abc', '\0', 'ab')).to.deep.equal(['1', failed, '3', failed, '2']);
     expect(started()).to.equal(3);

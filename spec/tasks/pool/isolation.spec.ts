@@ -76,17 +76,6 @@ describe('a pool whose threads have processes of their own', () => {
     expect(delays.slice(5)).to.deep.equal([0]);
   });
 
-  it('ends the process of a handler that blocks at its time limit', async () => {
-    const block = 'block: { timeoutMs: 50, handler() { for (;;); } }';
-    const { run, output } = await startHandlers(`${handlers} ${block}`, { ...own, TASK_CANCEL_GRACE_MS: '20' });
-    await run('pid');
-    const pid = output();
-    expect(await run('block')).to.deep.equal({ ended: 'crashed', reason: 'took longer than 50 ms' });
-    await until(() => !isAlive(pid));
-    await run('pid');
-    expect(output()).to.not.equal(pid);
-  });
-
   it('says why it does not start', async () => {
     const module = `...(process.getBuiltinModule('worker_threads').workerData.abortChannel && (() => { throw new Error('no'); })()),`;
     const error = await startHandlers(module, own).catch((failure) => failure);

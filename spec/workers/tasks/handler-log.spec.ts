@@ -7,7 +7,7 @@ const message = 'log lines of a handlers module were left out';
 const report = (suppressed: number) => ({ level: 'warn', message, fields: JSON.stringify({ suppressed }) });
 
 describe('the log of handlers', () => {
-  it('takes an error in place of the fields, and its message in place of the text', () => {
+  it('takes an error in place of the fields, cuts long messages, and omits fields that are too large or no JSON', () => {
     const lines: HandlerLogLine[] = [];
     const log = new HandlerLog((line) => void lines.push(line));
     for (const args of [[new Error('full')], ['cannot save', new Error('full')]])
@@ -15,6 +15,19 @@ describe('the log of handlers', () => {
     expect(lines.map(({ message }) => message)).to.deep.equal(['full', 'cannot save']);
     for (const { fields = '' } of lines)
       expect(JSON.parse(fields)).to.nested.include({ task: 'a', 'err.message': 'full' });
+    lines.length = 0;
+    const text = 'ü'.repeat(1e6);
+    const circular: Record<string, unknown> = {};
+    circular.own = circular;
+    for (const fields of [{ text }, circular, { toJSON: () => expect.fail() }])
+      log.write('info', { task: 'a' }, [text, fields]);
+    for (const args of [[], [Symbol('odd'), 5]]) log.write('info', {}, args);
+    const empty = { message: '', fields: '{}' };
+    const omitted = { message: 'ü'.repeat(2048), fields: '{"omitted":"the fields of this line","task":"a"}' };
+    expect(lines.map(({ level: _, ...line }) => line)).to.deep.equal([
+      ...Array(3).fill(omitted),
+      ...Array(2).fill(empty),
+    ]);
   });
 
   it('sends 100 lines a second, and reports how many it left out with a later line or after the second', () => {
