@@ -321,7 +321,7 @@ describeInBrowser('a chart of the ticker client', () => {
     const page = await visit(ticker, { prepare });
     await signIn(page, apiKey);
     await page.getByText('Last 1 min', { exact: true }).waitFor();
-    await partShows(page, 'low', '$100.00');
+    await partShows(page, 'change-since', 'Change in 1 min');
     return { page, stream };
   }
 

@@ -62,6 +62,15 @@ describeWithPostgres('the bus', () => {
     await expectReceived(other, { topic: 'event', event: accepted('heard') }, PAUSE);
   });
 
+  it('no longer announces that it follows once it does not', async () => {
+    const clock = new ManualClock();
+    const { one } = await openPair(clock);
+    one.bus.follow(true);
+    const { timers } = clock;
+    one.bus.follow(false);
+    expect(clock.timers).to.equal(timers - 1);
+  });
+
   it('drops messages that are too long, with a note, or beyond its bound, and tells the other nodes to read the tables', async () => {
     const { one, other } = await openPair();
     for (const id of ['x'.repeat(8000), 'a']) one.bus.send(cancel(id));

@@ -65,7 +65,7 @@ describe('a pool whose threads have processes of their own', () => {
       children.push(child);
       return child;
     });
-    const { run } = await startHandlers(handlers, own);
+    const { run, pool } = await startHandlers(handlers, own);
     children[0]?.kill('SIGKILL');
     await until(() => loads.length === 5);
     expect(delays).to.deep.equal([0, 0, 50, 100, 200]);
@@ -74,6 +74,8 @@ describe('a pool whose threads have processes of their own', () => {
     expect(await run('abort')).to.deep.equal(crashed);
     expect(await run('ok')).to.deep.equal(returned);
     expect(delays.slice(5)).to.deep.equal([0]);
+    await pool.stop(Promise.resolve());
+    expect(children, 'none in place of those that the stop ends').to.have.length(6);
   });
 
   it('says why it does not start', async () => {

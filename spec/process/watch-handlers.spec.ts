@@ -1,0 +1,49 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { loadConfig } from '../../main/config.ts';
+import { watchHandlers } from '../../main/process/watch-handlers.ts';
+import { type CheckedModule, checkHandlers } from '../../main/threads/one-shot-threads.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { until } from '../support/until.ts';
+
+const SLOW = `import { existsSync, writeFileSync } from 'node:fs';
+  writeFileSync(new URL('begun', import.meta.url), '');
+  while (!existsSync(new URL('end', import.meta.url))) await new Promise(setImmediate);`;
+
+describe('a handlers module that changes while it is checked', () => {
+  for (const [what, isStopped] of Object.entries({
+    'is checked again after that': false,
+    'is not used after a stop': true,
+  }))
+    it(what, async () => {
+      mock.timers.enable({ apis: ['setInterval'] });
+      const folder = await temporaryFolder();
+      const TASK_HANDLERS = join(folder, 'handlers.mjs');
+      const write = (action: string, before = '') =>
+        writeFileSync(TASK_HANDLERS, `${before}\nexport default { ${action}() {} };`);
+      write('first');
+      const { tasks } = loadConfig({ TASK_HANDLERS });
+      const sources = new Map();
+      const first = await checkHandlers(tasks, undefined, sources);
+      const used: string[] = [];
+      const reload = async ({ actions }: CheckedModule) => void used.push([...actions.keys()].at(-1) ?? '');
+      const watch = watchHandlers(tasks, { sources }, first, { reload }, captureLog().log);
+      afterTest(() => watch.stop());
+      write('second', SLOW);
+      mock.timers.tick(200);
+      await until(() => existsSync(join(folder, 'begun')));
+      write('third');
+      mock.timers.tick(400);
+      if (isStopped) watch.stop();
+      writeFileSync(join(folder, 'end'), '');
+      await until(() => !process.getActiveResourcesInfo().includes('MessagePort'));
+      await until(() => {
+        mock.timers.tick(200);
+        return isStopped || used.length === 2;
+      });
+      expect(used).to.deep.equal(isStopped ? [] : ['second', 'third']);
+    });
+});
