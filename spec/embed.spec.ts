@@ -184,8 +184,7 @@ describe('embedded services', () => {
     await first.stop();
     await complete(second);
     expect((await request(tasksAt(second))).body.count).to.equal(2);
-    const metrics = `http://127.0.0.1:${second.ports.admin}/metrics`;
-    expect((await request(metrics)).body).to.match(/^nodejs_version_info/m);
+    expect((await request(`http://127.0.0.1:${second.ports.admin}/metrics`)).body).to.match(/^nodejs_version_info/m);
   });
 
   it('take prices that JavaScript formats with an exponent, and reject with one line if they cannot start, and leave nothing behind', async () => {

@@ -130,8 +130,7 @@ describe('an error thrown below a router', () => {
       ['forbidden', 403, createError(403, 'Forbidden')],
     ] as const) {
       for (thrown of all) {
-        const answer = await request(`${url}/path?token=secret`);
-        expect(answer, String(thrown)).to.deep.include({ status, body: { error } });
+        expect(await request(`${url}/path?token=secret`), String(thrown)).to.deep.include({ status, body: { error } });
         const logged = lines.splice(0);
         expect(JSON.stringify(logged)).to.not.include('token=secret');
         const facts = logged.map(({ level, msg, method, path }) => [level, msg, method, path]);

@@ -80,8 +80,7 @@ describeWithPostgres('two nodes', () => {
     }
     expect((await cancel(other, waiting)).status).to.equal(204);
     expect((await cancel(other, later)).status).to.equal(204);
-    const answer = await cancel(other, first);
-    expect(answer).to.deep.include({ status: 202, body: { id: first, status: 'cancelling' } });
+    expect(await cancel(other, first)).to.deep.include({ status: 202, body: { id: first, status: 'cancelling' } });
     expect((await cancel(runs, second)).status).to.equal(202);
     const ids = [waiting, later, first, second];
     const ended: string[] = [];

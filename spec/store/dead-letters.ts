@@ -89,11 +89,9 @@ export function describeDeadLetters({ it }: QueueTests): void {
   it('dead letters are redriven at a pace, which goes on over slices', async (queue) => {
     await queue.publishTogether(numbers(1002));
     await queue.settleAll(await queue.takeAll(1002), discard());
-    const pace = { from: queue.now, intervalMs: 2.5 };
-    const { done } = await redriveIn(queue.store, { all: true }, undefined, pace);
+    const { done } = await redriveIn(queue.store, { all: true }, undefined, { from: queue.now, intervalMs: 2.5 });
     const delayOf = async (index: number) => (await queue.message(done[index]?.id ?? '')).runAt - queue.now;
-    const delays = await Promise.all([0, 1, 999, 1000, 1001].map(delayOf));
-    expect(delays).to.deep.equal([0, 2, 2497, 2500, 2502]);
+    expect(await Promise.all([0, 1, 999, 1000, 1001].map(delayOf))).to.deep.equal([0, 2, 2497, 2500, 2502]);
     await queue.expectCounts({ accepted: 1002, dead: 0, scheduled: 1002, waiting: 0 });
     const [first, ...others] = await queue.take(2);
     expect(first).to.include({ id: done[0]?.id, attempt: 1 });

@@ -115,8 +115,7 @@ export function describeLimits({ it }: QueueTests): void {
     await setLimits(queue, { concurrency: 3 });
     expect(await queue.takeIds(9)).to.equal('f');
     const stored = { action: 'sum', limits: { concurrency: 3 }, source: 'api' };
-    const use = { running: 3, nextStartAt: undefined };
-    expect(await queue.store.limits()).to.deep.equal([{ ...stored, use }]);
+    expect(await queue.store.limits()).to.deep.equal([{ ...stored, use: { running: 3, nextStartAt: undefined } }]);
     await setLimits(queue, undefined);
     expect(await queue.takeIds(9)).to.equal('gh');
     expect(await queue.store.limits()).to.deep.equal([]);

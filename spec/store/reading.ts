@@ -34,8 +34,7 @@ export function describeReading({ it, driver }: QueueTests): void {
         const { body: payload } = messageOf(id, 'sum', { data });
         await queue.publish([id], { body: payload });
         await queue.settle(await queue.next(), complete(output));
-        const result = JSON.stringify({ output });
-        expect(await queue.store.reads.rows.find(id)).to.include({ payload, result });
+        expect(await queue.store.reads.rows.find(id)).to.include({ payload, result: JSON.stringify({ output }) });
       }),
       { numRuns: 60 },
     );
@@ -220,8 +219,7 @@ export function describeReading({ it, driver }: QueueTests): void {
     await expectFound({ b: [{ state: 'retrying' }], ex: [{ state: 'failed' }] });
     queue.now += 1;
     await queue.publish('f');
-    const earlier = { until: queue.now - 1, action: 'sum' };
-    await expectFound({ ex: [earlier], f: [{ since: queue.now, until: undefined }] });
+    await expectFound({ ex: [{ until: queue.now - 1, action: 'sum' }], f: [{ since: queue.now, until: undefined }] });
   });
 
   it('searching finds a text in the action, the data, the output and the reason, and nowhere else', async (queue) => {
@@ -293,8 +291,7 @@ export function describeReading({ it, driver }: QueueTests): void {
       const first = await queue.store.reads.search({ ...filter, action: 'none' }, undefined, 9);
       expect(first.found).to.deep.equal([]);
       expect(first.next).to.have.length('state' in filter ? 4 : 1);
-      const rest = await queue.store.reads.search(filter.state ? filter : {}, first.next, 9000);
-      expect(rest.found).to.have.length(2000);
+      expect((await queue.store.reads.search(filter.state ? filter : {}, first.next, 9000)).found).to.have.length(2000);
     }
   });
 

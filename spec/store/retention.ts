@@ -77,8 +77,7 @@ export function describeRetention({ it, driver: { insertRows } }: QueueTests): v
 
   for (const limits of [{ rows: 1 }, { before: LIMIT }])
     it(`old rows are deleted in steps of bounded number and size, large ones alone: ${JSON.stringify(limits)}`, async (queue) => {
-      const sizes = [1, maxBytes + 1, maxBytes / 2, maxBytes / 2, 1, 1];
-      const rows = sizes.map((size, index) => {
+      const rows = [1, maxBytes + 1, maxBytes / 2, maxBytes / 2, 1, 1].map((size, index) => {
         const payload = 'x'.repeat(size / 2);
         return { id: `${index}`, createdAt: 1, payload, result: 'x'.repeat(size - payload.length) };
       });

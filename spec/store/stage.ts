@@ -254,8 +254,7 @@ export class TestQueue {
 }
 
 export function messageOf(id: string, action = 'sum', data: object = {}, createdAt = START / 1000): db.Message {
-  const body = JSON.stringify({ id, action, data, created_at: createdAt });
-  return { id, action: action.slice(0, 256), body };
+  return { id, action: action.slice(0, 256), body: JSON.stringify({ id, action, data, created_at: createdAt }) };
 }
 
 export const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id).join('');

@@ -22,14 +22,12 @@ async function publishAll({ store }: TestQueue, submissions: Submission[]) {
 export function describeSubmitting({ it }: QueueTests): void {
   it('publishing keeps the message as it was submitted, and when', async (queue) => {
     queue.now += 1234;
-    const traceparent = 'trace';
-    const message = { ...messageOf('a', 'reverse', { text: 'ü \u0000 𝄞 \ud800' }), traceparent };
+    const message = { ...messageOf('a', 'reverse', { text: 'ü \u0000 𝄞 \ud800' }), traceparent: 'trace' };
     expect(await queue.store.publish(message)).to.deep.equal({ id: 'a', isNew: true });
     const times = { priority: 3, runAt: queue.now, acceptedAt: queue.now, failedAt: undefined, startedAt: undefined };
     const nothing = { attempts: 0, reason: null, history: NO_ATTEMPTS, isPermanent: false, progress: undefined };
     const bodyBytes = Buffer.byteLength(message.body);
-    const expected = { ...message, bodyBytes, state: 'waiting', ...times, ...nothing };
-    expect(await queue.message('a')).to.deep.include(expected);
+    expect(await queue.message('a')).to.deep.include({ ...message, bodyBytes, state: 'waiting', ...times, ...nothing });
     const first = { delivery: 1, attempt: 1, crashes: 0, isSuspect: false, history: NO_ATTEMPTS };
     expect(await queue.next()).to.deep.include({ ...message, dueAt: START + 1234, ...first });
   });
@@ -48,9 +46,8 @@ export function describeSubmitting({ it }: QueueTests): void {
 
   it('publishing says when a message can be taken, which is no later than its answer', async (queue) => {
     const said: string[] = [];
-    const key = { key: 'key', fingerprint: 'x' };
     for (const id of 'ab') {
-      await queue.store.publish(messageOf(id), key, () => said.push(`accepted ${id}`));
+      await queue.store.publish(messageOf(id), { key: 'key', fingerprint: 'x' }, () => said.push(`accepted ${id}`));
       said.push(`answered ${id}`);
     }
     expect(said).to.deep.equal(['accepted a', 'answered a', 'answered b']);
@@ -130,8 +127,7 @@ export function describeSubmitting({ it }: QueueTests): void {
     await queue.restart({ maxLength: 3 });
     await queue.publish('a');
     const refused = [submission('b'), submission('c', 'key'), submission('d')];
-    const error = await queue.unchanged(() => errorOf(() => queue.store.publishAll(refused)));
-    expect(error).to.be.instanceOf(QueueFull);
+    expect(await queue.unchanged(() => errorOf(() => queue.store.publishAll(refused)))).to.be.instanceOf(QueueFull);
     expect(await publishAll(queue, refused.slice(1, 2))).to.deep.equal(['c new', 'c']);
     const batch = [submission('x', 'key'), submission('b'), submission('y', 'key')];
     expect(await publishAll(queue, batch)).to.deep.equal(['c', 'b new', 'c', 'b']);
@@ -170,8 +166,7 @@ export function describeSubmitting({ it }: QueueTests): void {
     const [first, ...repeated] = await Promise.all(equal);
     expect(first).to.be.oneOf([...'abc']);
     expect(repeated).to.deep.equal([first, first]);
-    const refused = (await Promise.all(different)).filter((answer) => answer instanceof KeyReused);
-    expect(refused).to.have.length(2);
+    expect((await Promise.all(different)).filter((answer) => answer instanceof KeyReused)).to.have.length(2);
     expect(await Promise.all(others)).to.deep.equal(['d', 'e']);
     await queue.expectCounts({ accepted: 4, waiting: 4 });
   });

@@ -53,8 +53,7 @@ describe('the queue', () => {
     await expectCall(() => queue.publish(messageOf('a')));
     const delivery = await next();
     await expectCall(() => queue.settle([{ delivery, settlement: release }]));
-    const again = await next();
-    await queue.settle([{ delivery: again, settlement: discard() }]);
+    await queue.settle([{ delivery: await next(), settlement: discard() }]);
     await expectCall(() => queue.redrive({}));
     const write = queue.store.setPaused.bind(queue.store);
     queue.store.setPaused = (...state) => write(...state).then(() => Promise.reject());

@@ -56,8 +56,7 @@ describe('a client of ticker.v2', () => {
     const { join, tick, empties } = await start();
     const client = await join();
     const other = await join();
-    const repeated = ['SOL-USD', 'BTC-USD', 'SOL-USD'];
-    for (const symbols of [repeated, [], ['ETH-USD'], undefined]) {
+    for (const symbols of [['SOL-USD', 'BTC-USD', 'SOL-USD'], [], ['ETH-USD'], undefined]) {
       const chosen = SYMBOLS.filter((symbol) => symbols?.includes(symbol) ?? true);
       client.send({ type: 'subscribe', symbols });
       const names = ({ data }: StreamMessage) => data.map(({ symbol }: Price) => symbol);

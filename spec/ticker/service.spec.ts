@@ -22,8 +22,7 @@ async function begin(replace: Partial<Backend> = {}, clock = systemClock) {
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
   const fake = fakeFeed();
   const parts = { ...backend, openTickFeed: () => fake.feed, ...replace };
-  const service = await startTicker(config, parts, () => [], shares, clock, log);
-  return { ...fake, service };
+  return { ...fake, service: await startTicker(config, parts, () => [], shares, clock, log) };
 }
 
 describe('service A', () => {

@@ -109,8 +109,7 @@ describe('a ticker thread that dies', () => {
       expect(await ticker.start().catch(({ message }) => message)).to.equal('the ticker thread does not start');
       if (file === 'fails') {
         await logged(({ delayMs }) => delayMs === 500);
-        const delays = lines.flatMap(({ delayMs }) => (delayMs === undefined ? [] : [delayMs]));
-        expect(delays).to.deep.equal([0, 100, 500]);
+        expect(lines.flatMap(({ delayMs }) => (delayMs === undefined ? [] : [delayMs]))).to.deep.equal([0, 100, 500]);
         const failure = lines.find(({ msg }) => msg === 'the ticker thread failed');
         expect(failure?.err).to.include({ message: 'this thread never loads' });
       }

@@ -116,8 +116,7 @@ describeWithPostgres('migratePostgres', () => {
       expect(await failure(`postgres://${user}:secret@${host}/${database}`)).to.equal(line);
     }
     for (const address of ['secret@[::', 'secret%@h/db', 'secret@h:x/db']) {
-      const line = await failure(`postgres://spec:${address}`);
-      expect(line)
+      expect(await failure(`postgres://spec:${address}`))
         .to.match(/^(DATABASE_URL is invalid: .*|cannot reach PostgreSQL at .*)$/)
         .and.not.include('secret');
     }

@@ -49,8 +49,7 @@ describeWithPostgres('the statements in PostgreSQL', () => {
       await schema.sql(`INSERT INTO messages (id, run_at, accepted_at, body)
         SELECT 'id' || n, n, n, '{"created_at":1}' FROM generate_series(1, ${size}) n`);
       await schema.sql('ANALYZE messages');
-      const store = await openNode(schema.url, 'one', { bounds: roomy, now: () => START });
-      await store.close();
+      await (await openNode(schema.url, 'one', { bounds: roomy, now: () => START })).close();
       await preferIndexes(schema);
       for (const [index, [text]] of [
         ['waiting_messages', take('one', { max: 5, isIdle: true, longest: 1 }, false)],

@@ -60,8 +60,7 @@ describeWithPostgres('PostgresStore', () => {
     const transactions = 'SELECT DISTINCT xmin::text FROM messages UNION SELECT DISTINCT xmin::text FROM tasks';
     await one.publishTogether([...'abcd']);
     expect(await sql(transactions)).to.have.length(1);
-    const deliveries = await one.takeAll(2);
-    const [, taken] = await Promise.all([one.settleAll(deliveries, complete()), one.takeIds(2)]);
+    const [, taken] = await Promise.all([one.settleAll(await one.takeAll(2), complete()), one.takeIds(2)]);
     expect(taken).to.equal('cd');
     expect(await sql(transactions)).to.have.length(1);
   });
@@ -433,8 +432,7 @@ describeWithPostgres('PostgresStore', () => {
     expect([row?.node, JSON.parse(row?.history ?? '')[0].node]).to.deep.equal(['other', 'one']);
     await one.publish('b');
     for (let deaths = 0; deaths < 3; deaths++) {
-      const delivery = await one.next(true);
-      await one.store.report([{ delivery, startedAt: one.now + deaths, progress: undefined }]);
+      await one.store.report([{ delivery: await one.next(true), startedAt: one.now + deaths, progress: undefined }]);
       other.now += 100;
       await recover(other, 'one');
     }
@@ -460,9 +458,8 @@ describeWithPostgres('PostgresStore', () => {
       const fired = await Promise.all(
         [one, other, one, other].map((node, index) => fire(node, `${dueAt} ${index}`, firing)),
       );
-      const outcomes = fired.map((each) => each.split(' ')[0]).sort();
       const first = firing.isExclusive ? 'skipped' : 'fired';
-      expect(outcomes).to.deep.equal(['changed', 'changed', 'changed', first]);
+      expect(fired.map((each) => each.split(' ')[0]).sort()).to.deep.equal(['changed', 'changed', 'changed', first]);
     }
     for (const node of [one, other]) await node.expectCounts({ accepted: 10, waiting: 10 });
   });

@@ -55,8 +55,7 @@ describe('backUpDatabases', () => {
   it('takes a folder that is there and empty, and the queue of an older version that was not started since', async () => {
     const { dataDir } = await fresh({ rows: 1 });
     new DatabaseSync(join(dataDir, 'queue.db')).close();
-    const folder = await temporaryFolder();
-    const files = await backUpDatabases(dataDir, folder, NEVER);
+    const files = await backUpDatabases(dataDir, await temporaryFolder(), NEVER);
     expect(files.map(({ file }) => file)).to.deep.equal(['queue.db', 'tasks.db', 'auth.db']);
   });
 
@@ -113,8 +112,7 @@ describeWithSmallDisk('a backup onto a full disk', () => {
   it('leaves nothing there', async () => {
     const disk = await mountSmallDisk(2);
     const { dataDir } = await fresh();
-    const folder = join(disk.path, 'copy');
-    expect(await refusal(dataDir, folder)).to.equal('cannot copy tasks.db: database or disk is full');
+    expect(await refusal(dataDir, join(disk.path, 'copy'))).to.equal('cannot copy tasks.db: database or disk is full');
     expect(readdirSync(disk.path)).to.deep.equal([]);
   });
 });

@@ -60,8 +60,7 @@ describe('Database', () => {
     exchange(path);
     expect(read(database)).to.deep.equal([{ word: 'exchanged' }]);
     database.statement('INSERT INTO words VALUES (?)').run('written');
-    const beside = connectTo(path);
-    expect(read(beside)).to.deep.equal([{ word: 'exchanged' }, { word: 'written' }]);
+    expect(read(connectTo(path))).to.deep.equal([{ word: 'exchanged' }, { word: 'written' }]);
   });
 
   it('calls `onReplaced` again at the next use if it throws', async () => {
@@ -98,8 +97,7 @@ describe('Database', () => {
   it('keeps its locks when another connection of the process is opened', async () => {
     const { path, database } = await fresh();
     database.statement('INSERT INTO words VALUES (?)').run('second');
-    const beside = connectTo(path);
-    beside.close();
+    connectTo(path).close();
     // A second process. If the first one had lost its locks, this process would remove the write-ahead log when it
     // exits.
     const script = `new (require('node:sqlite').DatabaseSync)(process.argv[1]).prepare('SELECT * FROM words').all()`;

@@ -161,9 +161,8 @@ describe('the migration of a queue in its own file', () => {
     expect(rows(tasks, 'SELECT paused FROM queue_state')).to.deep.equal([{ paused: 1 }]);
     const attempt = '{"startedAt":null,"endedAt":1795392190645,"reason":"connection refused"}';
     const history = `{"waitedMs":null,"ranMs":0,"attempts":[${attempt}]}`;
-    const letter = { arrival: 1795392190340003, failed_at: 1795392190645, history };
     const once = "SELECT arrival, failed_at, history FROM messages WHERE action = 'once'";
-    expect(rows(tasks, once)).to.deep.equal([letter]);
+    expect(rows(tasks, once)).to.deep.equal([{ arrival: 1795392190340003, failed_at: 1795392190645, history }]);
     const later = 'SELECT max(length(action)) AS longest, max(run_at) AS due FROM messages';
     expect(rows(tasks, later)).to.deep.equal([{ longest: 256, due: 1795395790648 }]);
     expect(rows(tasks, 'SELECT id FROM messages WHERE run_at > accepted_at').length).to.equal(1 + 2);

@@ -28,9 +28,8 @@ async function open(answer: (response: ServerResponse, request: IncomingMessage)
   });
   const clock = new ManualClock();
   const known: { task?: FoundTask } = {};
-  const hosts = [host ?? `127.0.0.1:${listener.port}`];
   const parts = { secrets: [randomBytes(24)], find: () => known.task, clock, random: { number: () => 0.5 } };
-  const sender = new CallbackSender({ hosts, ...parts });
+  const sender = new CallbackSender({ hosts: [host ?? `127.0.0.1:${listener.port}`], ...parts });
   afterTest(() => sender.stop());
   const deliveryOf = (data: Partial<CallbackData> = {}, attempt = 1) => {
     const given: CallbackData = { url: `${url}/hook`, task: 't', action: 'sum', status: 'completed', ...data };
@@ -97,8 +96,7 @@ describe('the sender of callbacks', () => {
 
   it('tries again after any other answer, and follows no redirect', async () => {
     const { send, received, sender, clock } = await open(status(302, { Location: '/' }, 'go\n away '));
-    const outcome = { ...failed('the receiver answered 302: go away'), retryAfterMs: 5000 };
-    expect(await send()).to.deep.equal(outcome);
+    expect(await send()).to.deep.equal({ ...failed('the receiver answered 302: go away'), retryAfterMs: 5000 });
     expect([received.length, clock.timers]).to.deep.equal([1, 0]);
     expect([...sender.outcomes]).to.deep.include(['failed', 1]);
   });

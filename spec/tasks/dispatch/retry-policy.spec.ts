@@ -16,8 +16,7 @@ const retriesOfAction = (settings: ActionSettings = {}) =>
 describe('the retry policy', () => {
   it('allows a task five attempts, a callback nine, and discards a task whose second thread died', () => {
     expect(retryPolicy).to.include({ maxAttempts: 5, maxCrashes: 2 });
-    const kinds = [1, 4, 5].map((attempt) => settle(attempt, 0, raised).kind);
-    expect(kinds).to.deep.equal(['retry', 'retry', 'discard']);
+    expect([1, 4, 5].map((attempt) => settle(attempt, 0, raised).kind)).to.deep.equal(['retry', 'retry', 'discard']);
     const crashes = [settle(1, 0, crashed), settle(2, 1, crashed), settle(4, 0, crashed), settle(5, 0, crashed)];
     expect(crashes.map(({ kind }) => kind)).to.deep.equal(['retry', 'discard', 'retry', 'discard']);
     for (const each of crashes) expect(each).to.include({ reason: 'no', failure: 'crash' });

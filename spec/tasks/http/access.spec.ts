@@ -218,8 +218,7 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
       tasks.ask('POST /tasks', { action }, { ...(await signIn(userId)), 'Idempotency-Key': 'k' });
     const [first, again, other] = [await submit('a'), await submit('a'), await submit('b', 'x')];
     expect([first[0], again, other[0]]).to.deep.equal([202, first, 202]);
-    const ids = (await tasks.queued()).map(({ id }) => id);
-    expect(ids.slice(-2)).to.deep.equal([first[1].id, other[1].id]);
+    expect((await tasks.queued()).map(({ id }) => id).slice(-2)).to.deep.equal([first[1].id, other[1].id]);
     expect((await submit('b'))[0]).to.equal(422);
     const repeated = { tasks: [{ action: 'sum', idempotency_key: 'k' }] };
     const inBatch = async (userId: string) =>

@@ -140,8 +140,7 @@ describe('GET /tasks/events', () => {
     const { url, events } = await startTasksServer({ trustProxy: 1 });
     const follow = (address: string) => followEvents(url, { 'X-Forwarded-For': address });
     const refused = async (address: string, method = 'GET') => {
-      const headers = { 'X-Forwarded-For': address };
-      const answer = await request(`${url}/tasks/events`, { method, headers });
+      const answer = await request(`${url}/tasks/events`, { method, headers: { 'X-Forwarded-For': address } });
       expect(answer.headers.get('retry-after')).to.equal('5');
       return [answer.status, answer.body.error];
     };

@@ -47,9 +47,8 @@ describe('/schedules', () => {
 
   it('does not change the schedules of the module, but runs them, and refuses a schedule beyond the maximum number', async () => {
     const { ask, store } = await startTasksServer();
-    const definition = JSON.stringify({ ...nightly, ...defaults });
     const about = { source: 'module', timing: 'x', nextAt: 1_900_000_000_000 } as const;
-    await store.schedules.put({ name: 'nightly', definition, ...about });
+    await store.schedules.put({ name: 'nightly', definition: JSON.stringify({ ...nightly, ...defaults }), ...about });
     const ofModule = [409, { error: 'schedule belongs to the handlers module' }];
     expect(await ask(`PUT ${NIGHTLY}`, nightly)).to.deep.equal(ofModule);
     expect(await ask(`DELETE ${NIGHTLY}`)).to.deep.equal(ofModule);

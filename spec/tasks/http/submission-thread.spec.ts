@@ -135,8 +135,7 @@ describe('the submission thread', () => {
       await isChecking.promise;
       await running.thread.stop();
     });
-    const checked = running.parse(JSON.stringify({ action: 'letters', data: costly }));
-    expect(await checked).to.deep.equal(['server busy']);
+    expect(await running.parse(JSON.stringify({ action: 'letters', data: costly }))).to.deep.equal(['server busy']);
     await stopped;
     expect(clock.timers).to.equal(0);
 

@@ -13,8 +13,7 @@ import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 const notFound = [404, { error: 'task not found' }];
 
 async function submitAndTake(server: TasksServer) {
-  const id = await server.submitTask();
-  return { id, delivery: await server.take() };
+  return { id: await server.submitTask(), delivery: await server.take() };
 }
 
 describe('GET /tasks/:id', () => {

@@ -156,8 +156,7 @@ describe('the scheduler', () => {
     await pass(56_000);
     store.schedules.firstDue = firstDue;
     expect(await made(1000)).to.deep.equal([93]);
-    const failed = 'a schedule cannot make its task: trying again every second';
-    expect(lines[0]).to.have.property('msg', failed);
+    expect(lines[0]).to.have.property('msg', 'a schedule cannot make its task: trying again every second');
     expect(lines.map(({ err }) => (err as Error).message)).to.deep.equal(['the queue holds 1 messages', 'first 100']);
   });
 

@@ -43,8 +43,7 @@ describe('a built-in action', () => {
   ] as [string, string, string, ...string[]][]) {
     it(`${action} fails permanently: ${reason}`, () => {
       for (const value of values) {
-        const data = JSON.parse(pattern.replace('?', value));
-        expect(() => perform(action, data), value).to.throw(PermanentError, reason);
+        expect(() => perform(action, JSON.parse(pattern.replace('?', value))), value).to.throw(PermanentError, reason);
       }
     });
   }

@@ -43,8 +43,7 @@ describe('a recording of prices', () => {
 
   it('may have quotes, white space, a byte order mark, Windows line ends, blank lines, and more decimals than are sent', async () => {
     const text = '\uFEFF"time", "BTC-USD" ,DOGE-USD\r\n2026-01-01,"42000.126", 8.1e-2\r\n\r\n';
-    const recording = priceRecording(await record(text), SYMBOLS);
-    expect(replay(recording, 1)).to.deep.equal([[42_000.13, 0.081]]);
+    expect(replay(priceRecording(await record(text), SYMBOLS), 1)).to.deep.equal([[42_000.13, 0.081]]);
   });
 
   const header = 'time,BTC-USD,DOGE-USD\n';

@@ -21,8 +21,7 @@ describe('a request', () => {
     fc.assert(
       fc.property(bodies, (value) => {
         const body = JSON.parse(JSON.stringify(value));
-        const bytes = Buffer.from(JSON.stringify(body));
-        const parsed = parseSubmission({ bytes, id: 'x', now: 1000, hasKey: false });
+        const parsed = parseSubmission({ bytes: Buffer.from(JSON.stringify(body)), id: 'x', now: 1000, hasKey: false });
         const refused = 'error' in parsed ? catalogue[parsed.error][1] : undefined;
         const invalid = 'data' in body && !isObject(body.data) ? 'data must be an object' : undefined;
         expect(refused).to.equal(typeof body.action === 'string' ? invalid : 'action required');

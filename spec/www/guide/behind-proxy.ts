@@ -114,8 +114,7 @@ export function describeBehind(name: 'nginx' | 'caddy', heading: string, configu
         ['127.0.0.2', '192.0.2.2', 429],
         ['127.0.0.3', '192.0.2.2', 200],
       ] as const) {
-        const headers = { 'X-Forwarded-For': claimed };
-        const options = { body: { api_key: services.apiKey }, localAddress, headers };
+        const options = { body: { api_key: services.apiKey }, localAddress, headers: { 'X-Forwarded-For': claimed } };
         expect((await ask(TICKER, '/auth/token', options)).statusCode).to.equal(status);
       }
     });

@@ -52,8 +52,7 @@ describe('the README', () => {
     expect(await submit('mean', { numbers: [] })).to.include({ error: 'invalid data', path: '/numbers' });
     const client = await connect(services.stream, { token: await services.token() });
     const { data } = await client.nextOf('ticker');
-    const sent = data.map(({ symbol }: { symbol: string }) => symbol);
-    expect(sent).to.deep.equal(['BTC-USD', 'LTC-USD', 'DOGE-USD']);
+    expect(data.map(({ symbol }: { symbol: string }) => symbol)).to.deep.equal(['BTC-USD', 'LTC-USD', 'DOGE-USD']);
 
     const example = adapt(examples('README.md', 'Try it')[0], services);
     for (let time = 1; time <= 2; time++)
@@ -67,8 +66,7 @@ describe('the guide', () => {
     const [receiver = ''] = examples('www/guide/callbacks.md', 'Try it', 'js');
     const [module = ''] = examples('www/guide/callbacks.md', 'Where the URL comes from', 'ts');
     const [, submit] = examples('www/guide/callbacks.md', 'Try it');
-    const files = { 'receiver.mjs': receiver.replace('9000', `${port}`), 'handlers.ts': module };
-    const folder = await projectWith(files);
+    const folder = await projectWith({ 'receiver.mjs': receiver.replace('9000', `${port}`), 'handlers.ts': module });
     const [OLD, NEW] = [newSecret(), newSecret()];
     const CALLBACK_HOSTS = `localhost:${port},shop.example.com`;
     const TASK_HANDLERS = join(folder, 'handlers.ts');
@@ -77,8 +75,7 @@ describe('the guide', () => {
       const env = { ...process.env, CALLBACK_SECRET };
       const listening = watch(spawn(process.execPath, [join(folder, 'receiver.mjs')], { env }));
       const send = () => fetch(`http://localhost:${port}`, { method: 'POST', body: '{}' }).catch(() => undefined);
-      const withoutSignature = await eventually(send, (answer) => answer !== undefined);
-      expect(withoutSignature?.status).to.equal(401);
+      expect((await eventually(send, (answer) => answer !== undefined))?.status).to.equal(401);
       const { id } = JSON.parse(await outputOf(adapt(submit, services).replaceAll(url, `localhost:${port}`)));
       await untilTask(services.tasks, id);
       const isKnown = CALLBACK_SECRET.includes(OLD) || CALLBACK_SECRET.includes(NEW);

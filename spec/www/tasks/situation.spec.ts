@@ -52,8 +52,7 @@ const NORMAL = /^No problems: /;
 
 describe('the situation of the queue', () => {
   it('is normal with the rate and the failures of the history, and unknown before the first answer', () => {
-    const columns = { completed: () => 12, failed: (second: number) => Number(second === 3) };
-    expect(situation({}, columns)).to.deep.equal({
+    expect(situation({}, { completed: () => 12, failed: (second: number) => Number(second === 3) })).to.deep.equal({
       severity: 'normal',
       sentence: 'No problems: 12 tasks completed a second, 1 failure in the last 15 min.',
       problems: [],
