@@ -205,7 +205,7 @@ describe('the configuration', () => {
     expect(callbackSecrets).to.deep.equal([one, two]);
   });
 
-  for (const [name, { key, good, bad }] of Object.entries(variables)) {
+  for (const [name, { key, good, bad }] of Object.entries(variables))
     it(`takes ${name}, and its default if it is empty or unset, and refuses any other value with one line`, async () => {
       // The defaults of these two depend on other variables.
       const fixed = { TASK_PREFETCH: '5', TASK_UNKNOWN_ACTIONS: 'process' };
@@ -216,7 +216,6 @@ describe('the configuration', () => {
       for (const [text, expected] of Object.entries(bad))
         expect(await refusal({ [name]: text })).to.equal(`${name} must be ${expected}, got "${text}"`);
     });
-  }
 
   const DATABASE_URL = 'postgres://user:hunter2@host/name';
   const NODE = { DATABASE_URL, TOKEN_KEY: SECRET };

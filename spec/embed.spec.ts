@@ -171,8 +171,7 @@ describe('embedded services', () => {
     expect(listeners()).to.deep.equal(before);
     await complete(services);
     await services.stop();
-    expect(listeners()).to.deep.equal(before);
-    expect(timers()).to.equal(timersBefore);
+    expect([listeners(), timers()]).to.deep.equal([before, timersBefore]);
     await until(() => openDescriptors(process.pid) <= descriptors && threadCount(process.pid) <= threads);
   });
 

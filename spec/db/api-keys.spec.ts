@@ -35,7 +35,6 @@ async function freshInPostgres() {
   return { keys: new PostgresApiKeys(database), close: () => database.close(), sql, open };
 }
 
-/** Defines the conformance specs of a store of API keys. `open` opens an empty store for each test. */
 function describeApiKeys(open: typeof freshInSqlite | typeof freshInPostgres): void {
   const fresh = async () => {
     const { sql, ...opened } = await open();
@@ -101,8 +100,7 @@ describe('API keys in SQLite', () => {
   describeApiKeys(freshInSqlite);
 
   it('are synced with each change', async () => {
-    const { database } = await freshInSqlite();
-    expect(database.get('PRAGMA synchronous')).to.deep.equal({ synchronous: 2 });
+    expect((await freshInSqlite()).database.get('PRAGMA synchronous')).to.deep.equal({ synchronous: 2 });
   });
 
   it('are those of a file that replaces another one', async () => {

@@ -22,8 +22,7 @@ const fineAfterBody: RequestListener = (request, response) => {
 
 /** Sends these lines. Returns the answer, after which the server must end the connection. */
 async function answerTo({ listener }: Awaited<ReturnType<typeof serve>>, ...lines: string[]) {
-  const { ended } = await connectRaw(listener.port, ...lines);
-  return parseResponse(await ended);
+  return parseResponse(await (await connectRaw(listener.port, ...lines)).ended);
 }
 
 describe('the listener', () => {
@@ -204,7 +203,7 @@ describe('the host of a request', () => {
     const server = await serve(() => expect.fail('handled'));
     server.listener.server.on('upgrade', () => expect.fail('upgraded'));
     const [first = '', , ...upgrade] = handshake('/');
-    for (const hosts of refused) {
+    for (const hosts of refused)
       for (const lines of [
         ['GET / HTTP/1.1', ...hosts],
         [first, ...hosts, ...upgrade],
@@ -213,7 +212,6 @@ describe('the host of a request', () => {
         expect(answer, hosts.join()).to.include({ status: 400, body: '{"error":"bad request"}\n' });
         expect(answer.headers, hosts.join()).to.match(/\r\nConnection: close/);
       }
-    }
   });
 
   it('may be any name or address, with or without a port', async () => {
@@ -235,7 +233,6 @@ describe('the host of a request', () => {
 /** Timeouts that are exceeded by a slow client and by no other. */
 const SHORT = { headers: 400, request: 800, check: 50, keepAlive: 50, stalled: 4_000, closing: 200 };
 
-/** Sends one byte every 10 ms. */
 function trickle(socket: Socket, byte: string): void {
   const timer = setInterval(() => socket.write(byte), 10);
   afterTest(() => clearInterval(timer));
@@ -276,7 +273,7 @@ describe('the listener, with a slow client', () => {
     await Promise.all(slowClients.map(expectClosed));
   });
 
-  for (const [what, rest] of Object.entries({ 'a request': ['Host: x'], 'a handshake': handshake('/').slice(1) })) {
+  for (const [what, rest] of Object.entries({ 'a request': ['Host: x'], 'a handshake': handshake('/').slice(1) }))
     it(`does not answer twice when ${what} is complete after it was refused as too late`, async () => {
       const server = await serve(() => expect.fail('handled'), { timeouts: { ...SHORT, closing: 3_600_000 } });
       const raw = await connectHalfOpen(server.listener.port);
@@ -286,14 +283,12 @@ describe('the listener, with a slow client', () => {
       await until(() => server.sockets.size === 0);
       expect((await raw.until(/HTTP/)).match(/HTTP/g)).to.have.lengthOf(1);
     });
-  }
 
   it('holds nothing of one that never reads its answer', async () => {
     const server = await serve((_request, response) => response.end(Buffer.alloc(64 * 1024 * 1024)), {
       timeouts: { ...SHORT, stalled: 400 },
     });
-    const { socket } = await connectHalfOpen(server.listener.port, 'GET / HTTP/1.1', 'Host: x');
-    socket.pause();
+    (await connectHalfOpen(server.listener.port, 'GET / HTTP/1.1', 'Host: x')).socket.pause();
     await until(() => server.sockets.size === 1);
     await until(() => server.sockets.size === 0);
   });

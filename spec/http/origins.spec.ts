@@ -35,7 +35,6 @@ const APP = 'https://app.example.com';
 const ID = '00000000-0000-4000-8000-000000000000';
 const refused = { status: 403, body: { error: 'cross-site request refused' } };
 
-/** Browser headers of a request from a page of another site. */
 const crossSite = (Origin = 'https://evil.example') => ({ 'Sec-Fetch-Site': 'cross-site', Origin });
 
 describe('a request from a browser', () => {

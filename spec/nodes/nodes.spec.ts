@@ -28,7 +28,6 @@ const submit = async ({ tasks }: RunningServices, action: string, data: object =
 
 const cancel = ({ tasks }: RunningServices, id: string) => request(`${tasks}/tasks/${id}`, { method: 'DELETE' });
 
-/** Waits until a task is unknown to a node. */
 const isGone = ({ tasks }: RunningServices, id: string) =>
   untilAnswer(`${tasks}/tasks/${id}`, ({ status }) => status === 404);
 
@@ -196,10 +195,8 @@ describeWithPostgres('two nodes under load', () => {
     // Ticks stamped more than a second after the kill cannot be those of the dead node.
     await grows(3, killedAt + 1);
     // The leader may have stored a tick that it did not send before it was killed.
-    expectSmoothPrices(
-      [...seen.values()].map(([text = '']) => text),
-      1,
-    );
+    const texts = [...seen.values()].map(([text = '']) => text);
+    expectSmoothPrices(texts, 1);
     const seconds = [...seen.keys()];
     expect(seconds).to.deep.equal(seconds.toSorted((one, another) => one - another));
     expect(client.socket.readyState).to.equal(client.socket.OPEN);

@@ -34,12 +34,10 @@ export const pricesIn = (data: string) => pricesOf({ topic: 'ws.send', type: 'te
 /** Asserts that no price changes by more than the specified maximum a tick, if at most `lost` ticks are lost on end. */
 export function expectSmoothPrices(texts: readonly string[], lost = 0): void {
   const all = texts.map(pricesIn);
-  for (const [index, prices] of all.slice(1).entries()) {
+  for (const [index, prices] of all.slice(1).entries())
     for (const [symbol, price] of prices) {
       const before = all[index]?.get(symbol) ?? Number.NaN;
-      expect(Math.abs(price - before), `${symbol}: ${before}, ${price}`).to.be.at.most(
-        (before * 0.001 + 0.00501) * (lost + 1),
-      );
+      const most = (before * 0.001 + 0.00501) * (lost + 1);
+      expect(Math.abs(price - before), `${symbol}: ${before}, ${price}`).to.be.at.most(most);
     }
-  }
 }

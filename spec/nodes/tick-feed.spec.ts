@@ -104,8 +104,7 @@ describeWithPostgres('the tickers of many nodes', () => {
     const schema = await migratedSchema();
     const [last] = (await startNodes(schema, 1)) as [Node];
     await last.stop();
-    const { snapshot } = await startNode(schema);
-    expect(textOf(snapshot)).to.equal(last.texts().at(-1));
+    expect(textOf((await startNode(schema)).snapshot)).to.equal(last.texts().at(-1));
   });
 
   for (const fault of ['the connection of the leader is cut', 'the thread of the leader hangs'])

@@ -120,7 +120,7 @@ describeWithPostgres('the token stores of several nodes', () => {
     });
   }
 
-  for (const revoker of ['this node', 'another node', 'a node that is not heard']) {
+  for (const revoker of ['this node', 'another node', 'a node that is not heard'])
     it(`never cache a token that ${revoker} revokes while it is read`, async () => {
       const { url } = await migratedSchema();
       const other = await openNode(url);
@@ -138,7 +138,6 @@ describeWithPostgres('the token stores of several nodes', () => {
       goOn();
       expect([await found, store.has('a')]).to.deep.equal([false, false]);
     });
-  }
 
   it('answer a revocation after its commit', async () => {
     const { store, goOn, held } = await openSlowly((await migratedSchema()).url, (text) => text.includes('revoked AS'));

@@ -8,7 +8,6 @@ import { boundDeadLetters, purgeIn, redriveIn } from './store-calls.ts';
 
 const SIZE = Buffer.byteLength(messageOf('a').body);
 
-/** Conformance specs of dead letters: listing, redriving, purging, and their bounds. */
 export function describeDeadLetters({ it }: QueueTests): void {
   it('dead letters are listed page by page, the last to fail first, or of one millisecond the last to arrive', async (queue) => {
     await queue.discard('bAcDeF');
@@ -36,8 +35,7 @@ export function describeDeadLetters({ it }: QueueTests): void {
     const [first, second] = await queue.letters();
     expect(first).to.include({ ...common, reason: 'bad data', failedAt: START + 1, isPermanent: true });
     expect(second).to.include({ ...common, reason: 'timeout', failedAt: START + 2, isPermanent: false });
-    const { found } = await queue.store.reads.failures({}, undefined, 9);
-    const told = found.map((each) =>
+    const told = (await queue.store.reads.failures({}, undefined, 9)).found.map((each) =>
       [each.id, each.action, each.reason, each.failedAt, Boolean(each.permanent)].join(),
     );
     expect(told).to.deep.equal([`b,sum,timeout,${START + 2},false`, `a,sum,bad data,${START + 1},true`]);

@@ -21,7 +21,6 @@ const UNITS = ['\0', '\ud800', '\udc00', '\u{1f600}', '"', '\\', '{', '}', ',', 
 
 const ID = '0123abcd-0000-4000-8000-00000000000';
 
-/** Conformance specs of the reads: rows, messages, counts, the saved history, searches and views. */
 export function describeReading({ it, driver }: QueueTests): void {
   it('rows keep payload and result to the letter', async (queue) => {
     const text = fc.string({
@@ -102,8 +101,7 @@ export function describeReading({ it, driver }: QueueTests): void {
     expect(await rows.find('a', 'summary')).to.deep.include({ ...cut, payload_bytes: bytes, result_bytes: 902 });
     const pending = { payload: '{}', status: 'pending', result: null, payload_bytes: 2, result_bytes: null };
     expect(await rows.find('c', 'summary')).to.deep.include({ ...pending, ran_ms: null, head: '{}' });
-    const { found } = await rows.search({}, undefined, 9);
-    expect(found.map(({ id, bytes }) => [id, bytes])).to.have.deep.members([
+    expect((await rows.search({}, undefined, 9)).found.map(({ id, bytes }) => [id, bytes])).to.have.deep.members([
       ['a', bytes + 902],
       ['c', 2],
     ]);
@@ -250,8 +248,7 @@ export function describeReading({ it, driver }: QueueTests): void {
       await queue.settle(await queue.next(), complete());
     }
     const located = async (filter: SearchFilter, after?: Position) => {
-      const { found } = await store.reads.rows.search(filter, after, 9);
-      return found.map(({ id }) => id.slice(-1)).join('');
+      return (await store.reads.rows.search(filter, after, 9)).found.map(({ id }) => id.slice(-1)).join('');
     };
     for (const [filter, ids] of [
       [{}, '3210'],

@@ -42,7 +42,6 @@ export interface Driver extends Stores {
 
 let arrivals = 0;
 
-/** Returns arrival number, id, payload, status, result, and times of a row. */
 export function columnsOf({ id, createdAt, ...row }: ForeignRow) {
   const { payload = '{}', status = 'completed', result = null, processedAt = null } = row;
   arrivals += 1;
@@ -96,7 +95,6 @@ export class TestQueue {
     await this.#use(this.#driver.reopen(this.store, this.#options));
   }
 
-  /** Publishes messages with these ids, one after another. */
   async publish(ids: Iterable<string>, options: Partial<db.Message> = {}): Promise<void> {
     for (const id of ids) {
       const message = { ...messageOf(id, options.action), ...options };
@@ -131,7 +129,6 @@ export class TestQueue {
     return idsOf(await this.take(max, isIdle));
   }
 
-  /** Sets the time, then takes up to nine messages. Returns their ids. */
   takenAt(time: number): Promise<string> {
     this.now = time;
     return this.takeIds(9);
@@ -142,7 +139,6 @@ export class TestQueue {
     return this.takeAll(ids.length);
   }
 
-  /** Takes the next message, which must be due. */
   async next(isIdle = false): Promise<db.Delivery> {
     const [delivery] = await this.take(1, isIdle);
     if (delivery === undefined) throw new Error('no message is due');
@@ -179,7 +175,6 @@ export class TestQueue {
     return found.message;
   }
 
-  /** Returns the state of a task's message, or `completed` if it has a row. */
   async stateOf(id: string): Promise<string | undefined> {
     const found = await this.store.reads.find(id);
     return found && ('row' in found ? found.row.status : found.message.state);
@@ -234,7 +229,6 @@ export class TestQueue {
     await this.expectCounts({ ...none, ...ended });
   }
 
-  /** Expects that `change` does not change the counts. */
   async unchanged<Value>(change: () => Promise<Value>): Promise<Value> {
     const before = await this.store.counts();
     const value = await change();

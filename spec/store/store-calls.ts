@@ -10,7 +10,6 @@ export function boundDeadLetters(bounds: Partial<typeof deadLetterBounds>): void
   afterTest(() => Object.assign(deadLetterBounds, usual));
 }
 
-/** Returns the first unfinished tasks or dead letters that match. */
 export function searchIn(store: TaskStore, filter: SearchFilter, limit = 10_000): Promise<Found[]> {
   return select(store.reads, filter, async () => {}, { limit });
 }
@@ -21,15 +20,12 @@ export async function listIn<Part extends keyof RowParts = 'whole'>(
   part = 'whole' as Part,
 ): Promise<readonly RowParts[Part][]> {
   const found = await select(rows, filter, async () => {}, { limit: LISTING_SIZE, after: before });
-  return rows.read(
-    found.map(({ id }) => id),
-    part,
-  );
+  const ids = found.map(({ id }) => id);
+  return rows.read(ids, part);
 }
 
 export type LetterSelection = { ids: readonly string[] } | { reason: string } | { all: true };
 
-/** Returns the positions of dead letters, oldest first. */
 async function lettersIn(store: TaskStore, selection: LetterSelection): Promise<number[]> {
   const { ids, reason } = { ids: undefined, reason: undefined, ...selection };
   const letters = await searchIn(store, { state: 'failed', ids, reasons: reason === undefined ? undefined : [reason] });

@@ -18,7 +18,6 @@ async function publishAll({ store }: TestQueue, submissions: Submission[]) {
   return [...texts, idsOf(accepted)];
 }
 
-/** Conformance specs of submissions, alone, in batches and with idempotency keys, and of the bounds of the queue. */
 export function describeSubmitting({ it }: QueueTests): void {
   it('publishing keeps the message as it was submitted, and when', async (queue) => {
     queue.now += 1234;

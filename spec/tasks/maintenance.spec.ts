@@ -53,8 +53,7 @@ describe('the maintenance thread', () => {
       expect(sizes.at(-1)).to.be.above(32 * MIB);
       expect(statSync(`${path}-wal`).size).to.be.below(MIB);
     }
-    expect(calls).to.deep.equal(['hold', 'resume', 'hold', 'resume']);
-    expect(lines).to.deep.equal([]);
+    expect([calls, lines]).to.deep.equal([['hold', 'resume', 'hold', 'resume'], []]);
     write(1);
     expect(left()).to.deep.equal(range(1, 81));
     expect(beside.prepare('PRAGMA integrity_check').get()).to.deep.equal({ integrity_check: 'ok' });
@@ -98,8 +97,7 @@ describe('the maintenance thread', () => {
     expect(await logged(({ msg }) => msg === ENDED)).to.include({ level: 50, code: 1, delayMs: 0 });
     await rename(`${path}.away`, path);
     mock.timers.tick(1);
-    expect(await counting).to.equal(30);
-    expect(await maintenance.excessRows(60)).to.equal(0);
+    expect([await counting, await maintenance.excessRows(60)]).to.deep.equal([30, 0]);
     expect(log().log).to.be.above(0);
   });
 
@@ -108,8 +106,7 @@ describe('the maintenance thread', () => {
     const maintenance = launch();
     const counting = maintenance.excessRows(20);
     await maintenance.stop();
-    expect(await counting).to.equal(0);
-    expect(await maintenance.excessRows(20)).to.equal(0);
+    expect([await counting, await maintenance.excessRows(20)]).to.deep.equal([0, 0]);
     await maintenance.stop();
     expect(lines).to.deep.equal([]);
   });
@@ -162,8 +159,7 @@ describe('the retention', () => {
 
   it('logs an error, and tries again after 15 s', async () => {
     const { pauses, lines } = await retain([new Error('database is locked'), false]);
-    expect(pauses).to.deep.equal([15_000, 1000]);
-    expect(lines).to.have.lengthOf(1);
+    expect([pauses, lines.length]).to.deep.equal([[15_000, 1000], 1]);
     expect(lines[0]).to.include({ level: 50, msg: 'old rows cannot be deleted: retrying', delayMs: 15_000 });
     expect(lines[0]?.err).to.include({ message: 'database is locked' });
   });

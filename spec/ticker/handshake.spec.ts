@@ -159,7 +159,7 @@ describe('a handshake', () => {
   it('or a request that is no valid one is answered as plain HTTP, ends the connection, and leaves no handler', async () => {
     const bundle = await startTickerBundle();
     const good = handshake('/ws/ticker', await bundle.token());
-    for (const [status, error, headers, changes] of refusals) {
+    for (const [status, error, headers, changes] of refusals)
       for (const change of changes) {
         const lines = change(good);
         const raw = await connectRaw(bundle.listener.port, ...lines);
@@ -173,7 +173,6 @@ describe('a handshake', () => {
           .and.not.match(/x-ws-relay/i);
         if (status > 400) expect(response.headers).to.match(/\r\nAccess-Control-Allow-Origin: \*/i);
       }
-    }
     await bundle.empties();
   });
 

@@ -83,12 +83,11 @@ describe('a client of ticker.v2', () => {
       'symbols must be an array of strings': wrongSymbols.map((each) => `{"type":"subscribe","symbols":${each}}`),
       'epoch and seq must be whole numbers from 0': wrongPositions.map((each) => `{"type":"resume","epoch":${each}}`),
     };
-    for (const [error, texts] of Object.entries(errors)) {
+    for (const [error, texts] of Object.entries(errors))
       for (const text of texts) {
         client.socket.send(text);
         expect(await client.next(), String(text)).to.deep.equal({ type: 'error', error });
       }
-    }
     for (const symbol of ['DOGE', '', 'btc-usd', '__proto__']) {
       client.send({ type: 'subscribe', symbols: ['BTC-USD', symbol] });
       expect(await client.next()).to.deep.equal({ type: 'error', error: 'unknown symbol', symbol });

@@ -7,10 +7,7 @@ import { request } from '../support/program.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { eventually, until } from '../support/until.ts';
 
-const SYMBOLS = [
-  { symbol: 'A', price: 1, decimals: 2 },
-  { symbol: 'B', price: 2, decimals: 2 },
-];
+const SYMBOLS = ['A', 'B'].map((symbol, index) => ({ symbol, price: index + 1, decimals: 2 }));
 
 function historyOf(intervalMs: number, ...ticks: [timestamp: number, ...prices: number[]][]): PriceHistory {
   const history = priceHistory(SYMBOLS, intervalMs);

@@ -187,8 +187,7 @@ describe('a client that sends too much', () => {
     const now = Math.ceil(performance.now());
     mock.method(performance, 'now', () => now);
     for (let count = 0; count < 100; count++) client.socket.send(PING);
-    expect((await client.closed).code).to.equal(4029);
-    expect(handled).to.equal(2);
+    expect([(await client.closed).code, handled]).to.deep.equal([4029, 2]);
   });
 
   it('is closed, and nothing else is, if more packets follow an invalid close frame', async () => {

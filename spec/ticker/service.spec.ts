@@ -31,8 +31,7 @@ describe('service A', () => {
     const { service, calls, tick } = await begin({}, { ...systemClock, now: () => now });
     const check = () => service.checks.ticker?.();
     try {
-      expect(calls[0]).to.equal(true);
-      expect(check()).to.equal('no tick yet');
+      expect([calls[0], check()]).to.deep.equal([true, 'no tick yet']);
       tick();
       now += 2_999;
       expect(check()).to.equal(undefined);

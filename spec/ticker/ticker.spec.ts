@@ -63,8 +63,7 @@ describe('the ticker', () => {
 
   it('measures the lateness of each tick, also of those that wait for a stalled main thread', async () => {
     const { ticker, subscribe, tickTo } = await startTicker({ intervalMs: 50 });
-    const { client } = subscribe();
-    await tickTo(client);
+    await tickTo(subscribe().client);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
     const later = () => {
       const { bounds } = ticker.lateness;

@@ -36,8 +36,7 @@ const read = (database: Database) => database.statement('SELECT word FROM words 
 
 describe('Database', () => {
   it('takes a path with characters that mean something in an address', async () => {
-    const { database } = await fresh('100% of #1?mode=memory & ü.db');
-    expect(read(database)).to.deep.equal([{ word: 'first' }]);
+    expect(read((await fresh('100% of #1?mode=memory & ü.db')).database)).to.deep.equal([{ word: 'first' }]);
   });
 
   it('is unavailable without a file, which it never creates, until there is one', async () => {

@@ -105,9 +105,7 @@ describe('SqliteStore', () => {
     expect(await messageOfError(() => store.start())).to.equal(LOCKED);
     file.exec('COMMIT');
     await store.publish(messageOf('d'));
-    expect(inFile()).to.equal('abc');
-    expect(await store.close()).to.equal(true);
-    expect(inFile()).to.equal('abcd');
+    expect([inFile(), await store.close(), inFile()]).to.deep.equal(['abc', true, 'abcd']);
     await queue.die();
     expect([inFile(), file.prepare('SELECT action FROM limits').all()]).to.deep.equal(['', []]);
     expect(await queue.takeIds(5)).to.equal('abcd');
@@ -138,8 +136,7 @@ describe('SqliteStore', () => {
       ])
         expect(await messageOfError(call), `${call}`).to.equal(LOCKED);
     });
-    expect(store.isPaused()).to.equal(false);
-    expect(store.cancelRequests(['a', 'e'])).to.deep.equal([]);
+    expect([store.isPaused(), store.cancelRequests(['a', 'e'])]).to.deep.equal([false, []]);
     expect(await queue.letterIds()).to.equal('x');
     unlock();
     expect((await store.settle(settled)).effects).to.deep.equal(Array(4).fill('applied'));
@@ -167,8 +164,7 @@ describe('SqliteStore', () => {
       expect(await messageOfError(call)).to.equal(LOCKED);
     await inMemory.unchanged(() => errorOf(() => inMemory.settle(b, complete())));
     spy.restore();
-    expect(store.limits()).to.deep.equal([]);
-    expect(await queue.takeIds(5)).to.equal('a');
+    expect([store.limits(), await queue.takeIds(5)]).to.deep.equal([[], 'a']);
     expect(await inMemory.settle(b, complete())).to.equal('applied');
   });
 

@@ -14,7 +14,6 @@ async function fresh() {
   const database = new Database(join(await migratedFolder(), 'tasks.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
   const { mock: spy } = mock.method(database, 'statement');
-  /** Returns the texts of the statements that a call runs. */
   const textsOf = async (call: () => unknown) => {
     const before = spy.callCount();
     await call();

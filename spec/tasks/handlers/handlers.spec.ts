@@ -78,7 +78,6 @@ const handlers = `
 
 type Started = Awaited<ReturnType<typeof startHandlers>>;
 
-/** Runs a handler, and cancels its task once it has reported progress. Returns the outcome. */
 async function runAndCancel({ run, reports, cancel }: Started, action: string) {
   reports.length = 0;
   const outcome = run(action);
@@ -100,8 +99,7 @@ for (const isolation of ['thread', 'process'])
       const { id, ...described } = await outputOf('describe', { a: [1] }, { attempt: 3, traceparent: 'trace' });
       expect(id).to.be.a('string');
       expect(described).to.deep.equal({ a: [1], action: 'describe', attempt: 3, createdAt: 5, traceparent: 'trace' });
-      expect(await outputOf('later', { a: 'x' })).to.equal('x');
-      expect(await outputOf('nothing')).to.equal(null);
+      expect([await outputOf('later', { a: 'x' }), await outputOf('nothing')]).to.deep.equal(['x', null]);
       const [pid, settings] = await outputOf('process');
       expect([pid === process.pid, settings]).to.deep.equal([isolation === 'thread', []]);
     });
@@ -262,8 +260,7 @@ describe('a handler of a handlers module', () => {
       patient,
     );
     expect(await run('heed')).to.deep.equal(failed('took longer than 30 ms'));
-    expect(await run('finish')).to.deep.equal(returned);
-    expect(output()).to.equal('took longer than 30 ms');
+    expect([await run('finish'), output()]).to.deep.equal([returned, 'took longer than 30 ms']);
   });
 
   it('may have a longer time limit than other tasks', async () => {
@@ -306,14 +303,13 @@ describe('a handler disturbs no other task', () => {
     return startHandlers(`${common} ${handlers.join('\n')}`, { TASK_MEMORY_MB: '32' });
   });
 
-  for (const [action, end, reason] of cases) {
+  for (const [action, end, reason] of cases)
     it(`if it ${action}`, async () => {
       const outcome = await runBetween(shared(), action);
       const expected = end === 'crashed' ? { ended: end } : { ended: 'raised', permanent: end === 'failed for good' };
       expect(outcome).to.include(expected);
       expect(outcome).to.have.property('reason').that.matches(reason);
     });
-  }
 
   for (const [what, bad, message] of [
     [
@@ -342,8 +338,7 @@ describe('a handler disturbs no other task', () => {
     await logged(({ msg }) => msg === 'blocked');
     const outcome = run('ok');
     expect(cancel()).to.equal(false);
-    expect(await outcome).to.deep.equal({ ended: 'cancelled' });
-    expect(await run('ok')).to.deep.equal(returned);
+    expect([await outcome, await run('ok')]).to.deep.equal([{ ended: 'cancelled' }, returned]);
     expect(told).to.deep.equal(['1 started', '1 ended', '2 ended', '3 started', '3 ended']);
   });
 
@@ -355,8 +350,7 @@ describe('a handler disturbs no other task', () => {
       for (const acknowledged of [null, 'other']) post({ run: 1e9, acknowledged });
       post({ run: 2, progress: null });
     }`);
-    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
-    expect(started.reports).to.deep.equal([]);
+    expect([await runBetween(started, 'bad'), started.reports]).to.deep.equal([returned, []]);
     const invalid = 'a task thread sent an invalid message';
     await started.logged(({ msg }) => msg === invalid);
     expect(new Set(started.lines.map(({ msg }) => msg))).to.deep.equal(new Set([invalid]));

@@ -12,7 +12,6 @@ import { captureLog } from '../../support/log.ts';
 
 const api = JSON.stringify(new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href);
 
-/** First line of the modules. */
 const imports = `import { PermanentError, RetryAfter } from ${api}; \
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms)); \
 const aborted = (signal) => new Promise((resolve) => signal.addEventListener('abort', resolve));`;
@@ -69,11 +68,9 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
   return {
     ...captured,
     ...{ pool, run, reports, told },
-    /** Returns the numbers of the started tasks, in order. */
     starts: () => told.flatMap((event) => /^\d+(?= started$)/.exec(event) ?? []),
     /** Cancels a task, by default the last one. Returns whether it was withdrawn. */
     cancel: (id = deliveries.length) => pool.cancel(deliveries[id - 1] as Delivery),
-    /** Returns the output of the handler that returned last. */
     output: () => output && JSON.parse(output),
   };
 }

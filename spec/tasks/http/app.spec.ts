@@ -250,19 +250,17 @@ describe('service B', () => {
   const server = onceForSuite(() => startTasksServer());
 
   it('answers 404 to an unknown path, whatever the method', async () => {
-    const paths = [
+    for (const path of [
       ...['/task', '/Tasks', '/tasks/', '/TASKS/events', '/tasks/events/', `/tasks/${ID}/`, '/Queue', '/queue/'],
       ...['/Dead-Letters', '/dead-letters/', `/dead-letters/${ID}/Retry`, '/tasks/1/2', '/tasksx', '/queue/1'],
       ...['/dead-letters/1/2', '//tasks', '/tasks%2f', '/%', '/%00', '/../tasksx'],
       // Exist only with TASKS_REQUIRE_TOKEN.
       ...['/auth/token', `/tasks/${ID}/token`, '/limit-keys/x/token'],
-    ];
-    for (const path of paths) {
+    ])
       for (const method of ['GET', 'POST', 'DELETE']) {
         const { status, body } = await request(server().url + path, { method });
         expect([status, body], `${method} ${path}`).to.deep.equal([404, { error: 'not found' }]);
       }
-    }
   });
 
   for (const [path, item] of itemsOf('tasks').filter(([path]) => !/^(\/|\/\{path\}|.*\/token)$/.test(path))) {

@@ -6,16 +6,10 @@ import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const FIELDS = 'id status priority payload reason attempts permanent first_at last_at'.split(' ');
 
-/** Submits tasks and discards them in order. Returns their ids. */
-async function discardTasks(
-  { submitTask, takeAll, settle }: TasksServer,
-  count: number,
-  reason = 'bad data',
-  data = {},
-) {
+async function discardTasks(server: TasksServer, count: number, reason = 'bad data', data = {}) {
   const ids: string[] = [];
-  for (let i = 0; i < count; i++) ids.push(await submitTask({ data }));
-  for (const delivery of await takeAll(count)) await settle(delivery, discard(reason));
+  for (let i = 0; i < count; i++) ids.push(await server.submitTask({ data }));
+  for (const delivery of await server.takeAll(count)) await server.settle(delivery, discard(reason));
   return ids;
 }
 

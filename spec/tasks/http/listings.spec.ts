@@ -9,7 +9,6 @@ import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 
-/** Returns a completed task, created in second `number`. */
 function completed(number: number, action = 'sum', text = ''): TaskRow {
   const id = idOf(number);
   const payload = JSON.stringify({ id, action, data: { text }, created_at: number });
@@ -25,7 +24,6 @@ async function listed({ tasksUrl }: TasksServer, query = ''): Promise<string[]> 
   return idsOf(body);
 }
 
-/** Returns numbers of rows, the newest first. */
 const downFrom = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, index) => from - index);
 
 describe('GET /tasks', () => {

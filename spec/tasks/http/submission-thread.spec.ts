@@ -45,8 +45,7 @@ describe('the submission thread', () => {
       'invalidJson',
       '{"id":"x","action":"b","data":{},"created_at":1}',
     ]);
-    expect(started()).to.equal(1);
-    expect(lines).to.deep.equal([]);
+    expect([started(), lines]).to.deep.equal([1, []]);
     const body = bodyOf('{"action":"a"}');
     await thread.parse(body);
     expect(body.bytes.length, 'the buffer is transferred').to.equal(0);
@@ -57,8 +56,7 @@ describe('the submission thread', () => {
     expect(await parse('{')).to.deep.equal(['invalidJson']);
     await until(() => !process.getActiveResourcesInfo().includes('MessagePort'));
     expect(await parse('{')).to.deep.equal(['invalidJson']);
-    expect(started()).to.equal(2);
-    expect(lines).to.deep.equal([]);
+    expect([started(), lines]).to.deep.equal([2, []]);
   });
 
   it('that dies fails the body that it was parsing, and the next ones go to a new thread', async () => {
@@ -78,10 +76,8 @@ describe('the submission thread', () => {
   it('that does not start refuses all bodies that wait, and is started again for the next one', async () => {
     const { parse, started, lines } = start({ file: new URL('no-such-file.ts', import.meta.url) });
     const busy = Array(3).fill('server busy');
-    expect(await parse('a', 'b', 'c')).to.deep.equal(busy);
-    expect(started()).to.equal(1);
-    expect(await parse('a', 'b', 'c')).to.deep.equal(busy);
-    expect(started()).to.equal(2);
+    expect([await parse('a', 'b', 'c'), started()]).to.deep.equal([busy, 1]);
+    expect([await parse('a', 'b', 'c'), started()]).to.deep.equal([busy, 2]);
     expect(lines).to.have.length(2);
   });
 
@@ -141,11 +137,9 @@ describe('the submission thread', () => {
 
     const { thread, parse, started, lines } = start();
     const stoppedEarly = once(process, 'worker').then(() => thread.stop());
-    const waiting = parse('{"action":"a"}', '{"action":"b"}');
+    expect(await parse('{"action":"a"}', '{"action":"b"}')).to.deep.equal(['server busy', 'server busy']);
     await stoppedEarly;
-    expect(await waiting).to.deep.equal(['server busy', 'server busy']);
-    expect(await parse('{"action":"a"}')).to.deep.equal(['server busy']);
-    expect(started()).to.equal(1);
+    expect([await parse('{"action":"a"}'), started()]).to.deep.equal([['server busy'], 1]);
     expect([...running.lines, ...lines]).to.deep.equal([]);
   });
 });

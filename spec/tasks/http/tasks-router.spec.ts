@@ -12,7 +12,6 @@ import { connectRaw, head, parseResponse } from '../../support/raw-connection.ts
 import { countTurns, until } from '../../support/until.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
-/** Returns a submission with exactly this number of bytes. */
 function submissionOf(bytes: number): string {
   return `{"action":"${'x'.repeat(bytes - '{"action":""}'.length)}"}`;
 }
@@ -259,7 +258,7 @@ describe('a request while the queue cannot take a task', () => {
     expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
 
-  for (const [database, isShared] of Object.entries({ 'its file': false, PostgreSQL: true })) {
+  for (const [database, isShared] of Object.entries({ 'its file': false, PostgreSQL: true }))
     it(`answers 500 ${isShared ? 'with' : 'without'} Retry-After while ${database} is unavailable, and logs why`, async () => {
       const { ask, submit, queue, store, lines } = await startTasksServer();
       const unavailable = () => Promise.reject(new DatabaseUnavailable('PostgreSQL is closed'));
@@ -275,7 +274,6 @@ describe('a request while the queue cannot take a task', () => {
       for (const path of ['/dead-letters/x/retry', '/dead-letters/redrive'])
         expect(await ask(`POST ${path}`, { all: true })).to.deep.equal([failed.status, failed.body]);
     });
-  }
 });
 
 /** Counts the bytes of the calls of a method by event-loop turn. */

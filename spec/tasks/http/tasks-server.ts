@@ -44,7 +44,6 @@ interface Options
   clock?: Clock;
   /** Whether the responses match the contract, unlike those with made-up rows. */
   realRows?: boolean;
-  /** Actions of a handlers module. */
   actions?: Record<string, ActionSettings>;
   rejectUnknown?: boolean;
 }
@@ -133,7 +132,6 @@ export async function startTasksServer(options: Options = {}) {
   const database = () => openBeside(dataDir);
   return {
     ...captured,
-    /** URL of the listener, and of its `/tasks`. */
     ...{ url, tasksUrl, port: listener.port, sockets },
     ...{ requests, events, queue, store, metrics },
     /** Waits for a check in the submission thread, and ends its time limit. */
@@ -151,9 +149,7 @@ export async function startTasksServer(options: Options = {}) {
       return body.id;
     },
     ask,
-    /** Returns a task as `GET /tasks/:id` shows it. */
     find: async (id: string) => (await request(`${tasksUrl}/${id}`)).body,
-    /** Takes the waiting messages from the queue, in order. */
     queued: async (): Promise<Message[]> => [...(await queue.take(10_000, true)).deliveries],
     take: async () => (await takeAll(1))[0] as Delivery,
     takeAll,

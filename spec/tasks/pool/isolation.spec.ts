@@ -41,11 +41,9 @@ describe('a pool whose threads have processes of their own', () => {
     const [huge, after] = [run('huge'), run('ok')];
     expect(await huge).to.deep.equal(crashed);
     const { reason } = await logged(({ msg }) => msg === 'the process of a task thread ended: it is replaced');
-    expect(reason).to.equal('process died: SIGABRT');
-    expect(await after).to.deep.equal(returned);
+    expect([reason, await after]).to.deep.equal(['process died: SIGABRT', returned]);
     cancel(1);
-    expect(await beside).to.deep.equal({ ended: 'cancelled' });
-    expect(pool.serving).to.equal(true);
+    expect([await beside, pool.serving]).to.deep.equal([{ ended: 'cancelled' }, true]);
   });
 
   it('delays the load of processes that end again and again, but not after the crash of a task', async () => {
@@ -71,8 +69,7 @@ describe('a pool whose threads have processes of their own', () => {
     expect(delays).to.deep.equal([0, 0, 50, 100, 200]);
     const [before, last] = loads.slice(-2) as [number, number];
     expect(last - before).to.be.at.least(200);
-    expect(await run('abort')).to.deep.equal(crashed);
-    expect(await run('ok')).to.deep.equal(returned);
+    expect([await run('abort'), await run('ok')]).to.deep.equal([crashed, returned]);
     expect(delays.slice(5)).to.deep.equal([0]);
     await pool.stop(Promise.resolve());
     expect(children, 'none in place of those that the stop ends').to.have.length(6);

@@ -67,9 +67,7 @@ describe('the threads of a pool', () => {
   it('are all replaced if a new one fails to load', async () => {
     for (const code of [`throw new Error('not this time');`, 'process.reallyExit(1);']) {
       const { run, pool, lines } = await startHandlers(await secondThread(code));
-      expect(await run('die')).to.deep.equal(crashed);
-      expect(await run('ok')).to.deep.equal(returned);
-      expect(pool.serving).to.equal(true);
+      expect([await run('die'), await run('ok'), pool.serving]).to.deep.equal([crashed, returned, true]);
       expect(lines.map(({ msg }) => msg)).to.include('the task threads do not start: all are replaced');
     }
   });
@@ -88,7 +86,6 @@ describe('the threads of a pool', () => {
 async function startBuiltIns(env: Record<string, string> = {}, clock?: Clock) {
   const started = await startPool(env, clock, new URL('threads/built-in.ts', import.meta.url));
   const folder = await temporaryFolder();
-  /** Data of a task that waits until it is released. */
   const data = { begun: join(folder, 'begun'), go: join(folder, 'go') };
   return { ...started, held: { data, release: () => writeFileSync(data.go, '') } };
 }
@@ -107,8 +104,7 @@ describe('a pool without a handlers module', () => {
   it('gives a task to the thread with the fewest', async () => {
     const { pool, run, held } = await startBuiltIns({ TASK_CONCURRENCY: '2', TASK_PREFETCH: '4' });
     const waits = run('wait', held.data);
-    expect(await run('return')).to.deep.equal(returned);
-    expect(pool.busy).to.equal(1);
+    expect([await run('return'), pool.busy]).to.deep.equal([returned, 1]);
     held.release();
     expect(await waits).to.deep.equal(returned);
   });
@@ -219,8 +215,7 @@ describe('handlers that share threads', () => {
       await until(() => told.length === 4);
       die();
       expect(await Promise.all(outcomes)).to.deep.equal([returned, { ended: 'crashed', reason }, returned, returned]);
-      expect(output()).to.equal(1);
-      expect(starts()).to.have.length(4);
+      expect([output(), starts().length]).to.deep.equal([1, 4]);
     });
   }
 

@@ -42,9 +42,8 @@ describe('a built-in action', () => {
     ['sum', 'the sum of data.numbers is too large', '{"numbers":[?]}', '1e308,1e308', '-1e308,-1e308'],
   ] as [string, string, string, ...string[]][]) {
     it(`${action} fails permanently: ${reason}`, () => {
-      for (const value of values) {
+      for (const value of values)
         expect(() => perform(action, JSON.parse(pattern.replace('?', value))), value).to.throw(PermanentError, reason);
-      }
     });
   }
 

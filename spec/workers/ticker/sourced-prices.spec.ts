@@ -29,7 +29,6 @@ function create(source: Partial<PriceSource> | (() => PriceSource | Promise<Pric
     counts,
     onProblem: (problem) => problems.push(problem),
   });
-  /** Makes the prices of a tick. Returns them. */
   const step = async (due = 0) => {
     await prices.step(due);
     return [...values];
@@ -139,8 +138,7 @@ describe('prices of a source', () => {
     await step();
     answer.resolve([1, 1]);
     await answer.promise;
-    expect(await step()).to.deep.equal([7, 8]);
-    expect(asked).to.deep.equal([]);
+    expect([await step(), asked]).to.deep.equal([[7, 8], []]);
   });
 
   it('that arrive after another node has taken over have no effect', async () => {
@@ -194,8 +192,10 @@ describe('prices of a source', () => {
     const { fail, step, counts, problems } = create();
     for (const text of ['first', 'second']) fail(new Error(text));
     await step();
-    expect(problems).to.deep.equal(['the source failed: first', undefined]);
-    expect(counts()).to.deep.equal([2, 0, 0]);
+    expect([problems, counts()]).to.deep.equal([
+      ['the source failed: first', undefined],
+      [2, 0, 0],
+    ]);
   });
 });
 

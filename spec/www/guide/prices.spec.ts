@@ -27,8 +27,7 @@ async function source(heading: string, language: string, adapt = (text: string) 
 const follow = async (services: RunningServices) => connect(services.stream, { token: await services.token() });
 
 async function nextPrices(client: StreamClient): Promise<number[]> {
-  const { data } = await client.nextOf('ticker');
-  return data.map(({ price }: { price: number }) => price);
+  return (await client.nextOf('ticker')).data.map(({ price }: { price: number }) => price);
 }
 
 const untilPrices = (client: StreamClient, prices: number[] = []) =>

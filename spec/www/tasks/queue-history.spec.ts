@@ -29,9 +29,7 @@ describe('the queue history of the board', () => {
       { time: 1_005, completed: 1, depth: 1 },
       { time: 1_010, completed: 4, depth: 6 },
     ]);
-    expect(history.starts).to.deep.equal([1_004]);
-    expect(history.sum('completed', 3)).to.equal(15);
-    expect(history.growth(4)).to.equal(1);
+    expect([history.starts, history.sum('completed', 3), history.growth(4)]).to.deep.equal([[1_004], 15, 1]);
   });
 
   it('adds newer seconds to a period, and drops seconds older than 15 minutes', () => {
@@ -50,8 +48,7 @@ describe('the queue history of the board', () => {
     history.add({ ...part(6_000, 60, 120, 180), minutes: 3 });
     history.add({ ...part(6_060, 240), minutes: 1 });
     const { times, completed, depth } = history.periods(300, 60);
-    expect(times.at(-1)).to.equal(6_120);
-    expect(completed).to.deep.equal([null, 1, 2, 3, 4]);
+    expect([times.at(-1), completed]).to.deep.equal([6_120, [null, 1, 2, 3, 4]]);
     expect(depth).to.deep.equal([null, 60, 120, 180, 240]);
     expect(history.periods(240, 120).completed).to.deep.equal([1.5, 3.5]);
   });
