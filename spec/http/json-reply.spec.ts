@@ -74,6 +74,9 @@ describe('a reply in JSON', () => {
     await until(() => budget.used === 0);
     expect((await request(url)).body.count).to.equal(3);
     expect(budget.used).to.equal(0);
+    read.length = 0;
+    await request(url, { method: 'HEAD' });
+    expect(read).to.deep.equal([]);
   });
 
   // For a text, Node allocates three times its length until the client has read it.

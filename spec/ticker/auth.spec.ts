@@ -1,6 +1,8 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import { expect } from 'chai';
+import { ByteBudget } from '../../main/http/request-body.ts';
 import { TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
@@ -29,6 +31,7 @@ function expectError({ status, headers, body }: HttpResponse, expectedStatus: nu
 describe('POST /auth/token', () => {
   it('exchanges an API key for a token, whatever the content type says', async () => {
     const bundle = await startTickerBundle();
+    const { mock: taken } = mock.method(ByteBudget.prototype, 'take');
     const types = ['application/json', 'text/plain', 'application/x-www-form-urlencoded', 'x'];
     for (const type of [...types, 'application/json; charset=latin1']) {
       const { status, headers, body } = await send(bundle, JSON.stringify({ api_key: bundle.apiKey }), type);
@@ -43,6 +46,9 @@ describe('POST /auth/token', () => {
         scope: [{ name: 'user', group: 'user', actions: '*', resources: '*', effect: 'allow' }],
       });
     }
+    expect(new Set(taken.calls.map((call) => (call.this as ByteBudget).limit))).to.deep.equal(
+      new Set([8 * 1024 * 1024]),
+    );
   });
 
   it('refuses bodies without a key that some record has, and reads user and role of the record', async () => {

@@ -93,6 +93,15 @@ describe('Database', () => {
       for (const each of connections) expect(read(each)).to.deep.equal([{ word: 'first' }, { word: 'second' }]);
     });
 
+  it('does not wait for a lock again while another program holds it, and waits once more after that', async () => {
+    const { path, database } = await fresh();
+    const write = () => database.transaction(() => {});
+    connectTo(path).transaction(() => expect(write).to.throw('database is locked'));
+    expect(database.get('PRAGMA busy_timeout')).to.deep.equal({ timeout: 0 });
+    write();
+    expect(database.get('PRAGMA busy_timeout')).to.deep.equal({ timeout: 50 });
+  });
+
   it('keeps its locks when another connection of the process is opened', async () => {
     const { path, database } = await fresh();
     database.statement('INSERT INTO words VALUES (?)').run('second');

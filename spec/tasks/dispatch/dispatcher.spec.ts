@@ -179,6 +179,14 @@ describe('the dispatcher, while ends cannot be written,', () => {
     await turn();
     expect(dispatcher.writeFailure).to.equal(undefined);
     expect(await queue.counts()).to.include({ completed: 2 });
+    faults.settle = new Error('disk full');
+    (await pool.given(3)).end(returned);
+    await turn();
+    clock.advance(5);
+    await turn();
+    const before = settled.length;
+    clock.advance(100);
+    expect(settled, 'after the shortest delay again').to.have.length(before + 1);
   });
 
   it('dead-letters only the task whose value the database refuses', async () => {

@@ -46,6 +46,12 @@ describe('GET /dead-letters', () => {
     expect(await server.find(letter.id)).to.deep.equal(letter);
   });
 
+  it('answers with at most 100 dead letters of a cause, although others failed between them', async () => {
+    const server = await startTasksServer();
+    for (const [count, reason] of [[60], [1, 'timeout'], [60]] as const) await discardTasks(server, count, reason);
+    expect(await listed(server, '?cause=bad+data&summary=1')).to.have.length(100);
+  });
+
   it('answers with summaries, which cut no character of a payload in half', async () => {
     const server = await startTasksServer();
     const [id = ''] = await discardTasks(server, 1, 'bad data', { text: 'ä'.repeat(300) });

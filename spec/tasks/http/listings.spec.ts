@@ -3,6 +3,7 @@ import { renameSync } from 'node:fs';
 import { expect } from 'chai';
 import type { TaskRow } from '../../../db/task-rows.ts';
 import { ByteBudget } from '../../../main/http/request-body.ts';
+import { slicesOf } from '../../../main/tasks/http/listing.ts';
 import { search as findTasks } from '../../../main/tasks/search.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
@@ -146,6 +147,11 @@ describe('GET /tasks/search', () => {
       [{ until: '9999999999.1234567', limit: '1' }, [scheduled]],
     ] as [Record<string, string>, string[]][])
       expect(idsOf(await search(server, query)), JSON.stringify(query)).to.deep.equal(ids);
+  });
+
+  it('reads at most 256 KiB in one turn, or one task', () => {
+    const located = [200, 56, 1, 300, 1].map((kib, index) => ({ id: `${index}`, bytes: kib * 1024 }));
+    expect([...slicesOf(located)].map(({ ids }) => ids.join(''))).to.deep.equal(['01', '2', '3', '4']);
   });
 
   it('has pages, and counts all that match in the first one', async () => {
