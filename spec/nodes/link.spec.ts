@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { CHANNEL, type DirectOptions } from '../../db/postgres/database.ts';
 import { DatabaseUnavailable } from '../../db/task-store.ts';
@@ -53,10 +54,11 @@ describeWithPostgres('the bus', () => {
     other.bus.follow(true);
     other.bus.send(READY);
     await expectReceived(one, READY);
+    shift = 3_000;
     one.bus.send({ topic: 'event', event: accepted('heard') });
     await expectReceived(other, { topic: 'event', event: accepted('heard') });
     other.bus.follow(false);
-    shift = 6_001;
+    shift = 60_000;
     one.bus.send({ topic: 'event', event: accepted('unheard') });
     one.bus.send(PAUSE);
     await expectReceived(other, { topic: 'event', event: accepted('heard') }, PAUSE);
@@ -73,7 +75,7 @@ describeWithPostgres('the bus', () => {
 
   it('drops messages that are too long, with a note, or beyond its bound, and tells the other nodes to read the tables', async () => {
     const { one, other } = await openPair();
-    for (const id of ['x'.repeat(8000), 'a']) one.bus.send(cancel(id));
+    for (const id of ['ä'.repeat(4000), 'a']) one.bus.send(cancel(id));
     await expectReceived(other, cancel('a'));
     const line = one.lines.find(({ msg }) => msg === 'a message to the other nodes is too long: it is dropped');
     expect(line).to.include({ level: 40 });
@@ -163,6 +165,28 @@ describe('the link', () => {
     link.close();
     await new Promise(setImmediate);
     expect([clock.timers, opened.length, destroyed.size]).to.deep.equal([0, 4, 4]);
+  });
+
+  it('is opened again after delays that grow up to two seconds, and are short again once it was open', async () => {
+    const clock = new ManualClock();
+    const { mock: timer } = mock.method(clock, 'timer');
+    let [isAway, lose] = [false, () => {}];
+    const connect: Connect = async (_url, { onLost }) => {
+      if (isAway) throw new Error('away');
+      lose = () => onLost('lost');
+      return { rows: async () => [], destroy: () => {} };
+    };
+    const random = { ...systemRandom, number: () => 1 };
+    const link = new Link({ databaseUrl: '', connect, clock, random, log: captureLog().log });
+    await link.open();
+    const delays = [100, 200, 400, 800, 1600, 2000, 2000];
+    for (const delayMs of [...delays, ...delays]) {
+      if (link.isUp) lose();
+      expect(timer.calls.at(-1)?.arguments[0]).to.equal(delayMs);
+      isAway = timer.callCount() % delays.length > 0;
+      clock.advance(delayMs);
+      await until(() => clock.timers === 1 || link.isUp);
+    }
   });
 });
 

@@ -75,7 +75,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const toClients = { broadcast: relay.broadcast.bind(relay), replay: relay.replay.bind(relay) };
   let history = priceHistory(defaultSymbols, 1000);
   let numbered = new NumberedStream(
-    { symbols: defaultSymbols, intervalMs: 1000, actors, ...toClients, continues },
+    { symbols: defaultSymbols, intervalMs: 500, actors, ...toClients, continues },
     { epoch: 1, number: 0, prices: [42_000, 2500, 95], timestamp: 0 },
   );
   if (intervalMs === undefined) actors.register(TICKER, ticker);

@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { Price } from '../../www/client/tick-stream.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
@@ -41,7 +42,7 @@ describe('a client of ticker.v2', () => {
     const { socket, welcome, snapshot, ...client } = await join();
     expect(socket.protocol).to.equal('ticker.v2');
     expect(welcome).to.deep.equal({
-      ...{ type: 'welcome', user_id: 'user:demo', epoch: 1, interval_ms: 1000 },
+      ...{ type: 'welcome', user_id: 'user:demo', epoch: 1, interval_ms: 500 },
       symbols: SYMBOLS,
     });
     expect(snapshot).to.include({ epoch: 1, seq: 2 });
@@ -53,7 +54,7 @@ describe('a client of ticker.v2', () => {
   });
 
   it('replaces its choice of symbols, gets the newest tick in the new one at once, and leaves nothing behind', async () => {
-    const { join, tick, empties } = await start();
+    const { join, tick, empties, numbered } = await start();
     const client = await join();
     const other = await join();
     for (const symbols of [['SOL-USD', 'BTC-USD', 'SOL-USD'], [], ['ETH-USD'], undefined]) {
@@ -67,8 +68,12 @@ describe('a client of ticker.v2', () => {
       expect([next.seq - newest.seq, next.skipped]).to.deep.equal([1, undefined]);
       expect(names(await other.next())).to.deep.equal(SYMBOLS);
     }
+    expect(numbered.size).to.equal(2);
     for (const { socket } of [client, other]) socket.close();
     await empties();
+    const { mock: encoding } = mock.method(JSON, 'stringify');
+    tick();
+    expect(encoding.callCount(), 'for nobody').to.equal(0);
   });
 
   it('gets an error for each message that is not understood, and stays', async () => {
@@ -138,7 +143,7 @@ describe('a client of ticker.v2 that resumes', () => {
 
   for (const [rule, made, from, expected, continues = true] of [
     ['gets nothing if it has all', '1/1-3', [1, 3], ''],
-    ['gets a gap for what is older than 15 minutes', '1/1-1000', [1, 42], 'gap:43-100 1/101-1000'],
+    ['gets a gap for what is older than the last 900 ticks', '1/1-1000', [1, 42], 'gap:43-100 1/101-1000'],
     ['gets a gap for what the node has missed', '1/3-4', [1, 0], 'gap:1-2 1/3-4'],
     ['gets the ticks of later leaders', '1/1-2 5/3-4', [1, 1], '1/2 5/3-4'],
     ['gets all after a gap of unknown size if its epoch is unknown', '1/1-2 5/3-4', [6, 3], 'gap:? 1/0-2 5/3-4'],

@@ -168,21 +168,6 @@ describe('SqliteStore', () => {
     expect(await inMemory.settle(b, complete())).to.equal('applied');
   });
 
-  it('a queue in a file that is locked waits for the lock once, then not again until the lock is released', async () => {
-    const { queue, unlock } = await locked('sqlite');
-    const durations: number[] = [];
-    for (let call = 0; call < 40; call++) {
-      const begun = performance.now();
-      await errorOf(() => queue.store.publish(messageOf('f')));
-      durations.push(performance.now() - begun);
-    }
-    // A wait takes 50 ms.
-    expect(durations[0]).to.be.within(40, 30_000);
-    expect(Math.min(...durations)).to.be.below(40);
-    unlock();
-    await queue.publish('g');
-  });
-
   it('a queue in a file that is locked refuses only what needs the file, settlements as a whole, with the driver memory', async () => {
     const { queue, store, settled, unlock } = await locked('memory');
     const [submitted, reversed] = [store.publish(messageOf('f')), settled.toReversed()];
