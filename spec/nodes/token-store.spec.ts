@@ -160,6 +160,7 @@ describeWithPostgres('the token stores of several nodes', () => {
     isSlow = () => true;
     const lookups = Array.from({ length: 100 }, (_, number) => store.find(`unknown${number}`));
     expect(await errorOf(() => store.find('b'))).to.be.instanceOf(TokenStoreUnavailable);
+    lookups.push(store.find('unknown0'));
     goOn();
     await Promise.all(puts);
     expect(new Set(await Promise.all(lookups))).to.deep.equal(new Set([false]));
@@ -169,7 +170,9 @@ describeWithPostgres('the token stores of several nodes', () => {
   it('delete the rows of expired tokens', async () => {
     const { url, sql } = await migratedSchema();
     const clock = new ManualClock();
+    await sql("INSERT INTO tokens (id, key_id, expires_at) SELECT n, 'k', 1 FROM generate_series(1, 1001) AS n");
     const { store } = await openNode(url, { clock });
+    expect(await sql('SELECT id FROM tokens'), 'more than a slice').to.deep.equal([]);
     await store.put({ id: 'a', keyId: 'k', expiresAt: clock.now() + 1000 });
     await store.put({ id: 'b', keyId: 'k', expiresAt: clock.now() + 3_600_000 });
     clock.advance(1000);

@@ -145,6 +145,7 @@ describe('a client of ticker.v2 that resumes', () => {
     ['gets nothing if it has all', '1/1-3', [1, 3], ''],
     ['gets a gap for what is older than the last 900 ticks', '1/1-1000', [1, 42], 'gap:43-100 1/101-1000'],
     ['gets a gap for what the node has missed', '1/3-4', [1, 0], 'gap:1-2 1/3-4'],
+    ['gets a repeated tick once', '1/1-3 1/3', [1, 1], '1/2-3'],
     ['gets the ticks of later leaders', '1/1-2 5/3-4', [1, 1], '1/2 5/3-4'],
     ['gets all after a gap of unknown size if its epoch is unknown', '1/1-2 5/3-4', [6, 3], 'gap:? 1/0-2 5/3-4'],
     ['also gets all if its tick is still to come on a single node', '1/1-3', [1, 4], 'gap:? 1/0-3', false],

@@ -105,7 +105,7 @@ async function startNode(store: { saved?: string; isDown: boolean }, clock: Manu
 
 describe('the kept history of prices', () => {
   it('has the ticks of before a restart, and the first of each minute of the last day, but none of other symbols', async () => {
-    const store = { isDown: false };
+    const store: Parameters<typeof startNode>[0] = { isDown: false };
     const clock = new ManualClock(START * 1000);
     const first = await startNode(store, clock);
     for (let second = START - 2 * DAY; second <= START; second++) first.history.add(second, [second, 2]);
@@ -118,6 +118,8 @@ describe('the kept history of prices', () => {
     expect(timestamps).to.have.length(1440);
     expect(timestamps.every((each) => each % 60 === 0)).to.equal(true);
     expect(prices).to.deep.equal({ A: timestamps, B: timestamps.map(() => 2) });
+    second.history.merge(store.saved ?? '', START + 10);
+    expect(second.history.last(900, START).timestamps[0], 'of the newest 900').to.equal(START - 898);
     const third = await startNode(store, clock, [{ symbol: 'C', price: 1, decimals: 2 }]);
     expect(third.timestamps(900)).to.deep.equal([]);
     expect(third.lines.at(-1)?.msg).to.match(/^a new history of the prices begins/);

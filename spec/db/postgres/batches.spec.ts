@@ -23,7 +23,7 @@ function waitingBatches() {
 
 describe('Batches', () => {
   it('refuses items above 64 MiB that wait, but accepts a larger item alone, and writes 8 MiB at a time', async () => {
-    const { add, writes, end } = waitingBatches();
+    const { add, written, writes, end } = waitingBatches();
     const first = add(65 * MIB);
     await writes(1);
     const waiting = [add(40 * MIB), add(24 * MIB)];
@@ -34,13 +34,14 @@ describe('Batches', () => {
     end(new DatabaseUnavailable('gone'));
     expect(await first).to.equal(65 * MIB);
     expect(await Promise.all([...waiting, next])).to.deep.equal(Array(3).fill('DatabaseUnavailable'));
-    const sizes = [55 * MIB, 8 * MIB, MIB];
+    const sizes = [55 * MIB, 4 * MIB, 4 * MIB, MIB];
     const all = sizes.map(add);
     for (const count of [3, 4, 5]) {
       await writes(count);
       end();
     }
     expect(await Promise.all(all)).to.deep.equal(sizes);
+    expect(written.at(-1)).to.deep.equal([MIB]);
   });
 
   it('refuses the 10,001st item that waits, and writes a thousand at a time', async () => {

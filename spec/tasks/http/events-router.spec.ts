@@ -159,10 +159,8 @@ describe('GET /tasks/events', () => {
     const { url, port } = await startTasksServer({ realRows: false });
     // Takes no place, although its connection stays open.
     await (await connectRaw(port, 'HEAD /tasks/events HTTP/1.1', 'Host: x')).until(/\r\n\r\n/);
-    for (let client = 0; client < 25; client++) {
-      const { response } = await followEvents(url, { 'X-Forwarded-For': `10.0.0.${client}` });
-      expect(response.status).to.equal(200);
-    }
+    for (let client = 1; client < 25; client++) await followEvents(url, { 'X-Forwarded-For': `10.0.0.${client}` });
+    expect((await followEvents(url)).response.status).to.equal(200);
     expect((await request(`${url}/tasks/events`)).status).to.equal(429);
   });
 
