@@ -224,7 +224,7 @@ export function describeLimits({ it }: QueueTests): void {
     await publish(queue, 'abc', 'one');
     const a = await queue.next();
     await reportStart(queue, a);
-    await setLimits(queue, { rate: { count: 1, ms: 900_000 }, perKey: { rate: { count: 9, ms: 1000 } } });
+    await setLimits(queue, { rate: { count: 1, ms: 900_000 }, perKey: { rate: { count: 9, ms: 2000 } } });
     await queue.settle(a, complete());
     await setLimits(queue, { rate: { count: 1, ms: 1000 }, perKey: { rate: { count: 2, ms: 5000 } } });
     expect(await queue.takenAt(START + 999)).to.equal('');

@@ -182,6 +182,9 @@ describe('SqliteStore', () => {
     expect(sorted(await queue.takeIds(9))).to.equal('dex');
     expect(await queue.settle(settled[0]?.delivery as Delivery, ack)).to.equal('applied');
     unlock();
+    store.holdWrites();
+    expect(store.problem(), 'not written to while writes are held').to.equal(LOCKED);
+    store.resumeWrites();
     expect(store.problem()).to.equal(undefined);
   });
 
@@ -316,8 +319,10 @@ describe('SqliteStore', () => {
     const { queue, store } = await start();
     store.holdWrites();
     const submitted = queue.publish('a');
+    const takes = [store.take(1, false), store.takeCallbacks(1)];
     expect(await store.close()).to.equal(true);
     await submitted;
+    for (const { deliveries } of await Promise.all(takes)) expect(deliveries).to.deep.equal([]);
     await queue.die();
     expect(await queue.takeIds(1)).to.equal('a');
   });

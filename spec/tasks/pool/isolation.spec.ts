@@ -64,15 +64,21 @@ describe('a pool whose threads have processes of their own', () => {
       return child;
     });
     const { run, pool } = await startHandlers(handlers, own);
+    expect(await run('ok')).to.deep.equal(returned);
     children[0]?.kill('SIGKILL');
     await until(() => loads.length === 5);
     expect(delays).to.deep.equal([0, 0, 50, 100, 200]);
     const [before, last] = loads.slice(-2) as [number, number];
     expect(last - before).to.be.at.least(200);
-    expect([await run('abort'), await run('ok')]).to.deep.equal([crashed, returned]);
+    expect(await run('abort')).to.deep.equal(crashed);
+    expect(await run('ok')).to.deep.equal(returned);
+    // A service manager signals all processes of a service.
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) children.at(-1)?.kill(signal);
+    expect(await run('ok')).to.deep.equal(returned);
     expect(delays.slice(5)).to.deep.equal([0]);
     await pool.stop(Promise.resolve());
     expect(children, 'none in place of those that the stop ends').to.have.length(6);
+    expect(children.at(-1)?.signalCode).to.equal('SIGKILL');
   });
 
   it('says why it does not start', async () => {

@@ -151,8 +151,10 @@ describe('a pool without a handlers module', () => {
     pool.releaseWaiting();
     expect(await waits).to.deep.equal({ ended: 'released', reason: 'no thread was free' });
     const last = run('return');
-    await pool.stop(Promise.resolve());
-    for (const outcome of [hangs, last, run('return')]) expect(await outcome).to.include({ ended: 'released' });
+    const stopped = pool.stop(Promise.resolve());
+    const late = run('return');
+    await stopped;
+    for (const outcome of [hangs, last, late, run('return')]) expect(await outcome).to.include({ ended: 'released' });
   });
 });
 
@@ -207,6 +209,7 @@ describe('handlers that share threads', () => {
 
   for (const [place, env, death, reason] of [
     ['thread', {}, 'process.reallyExit(7)', 'thread died: exit code 7'],
+    ['thread in a process', { TASK_ISOLATION: 'process' }, 'process.reallyExit(7)', 'thread died: exit code 7'],
     ['process', { TASK_ISOLATION: 'process' }, 'process.kill(process.pid, "SIGABRT")', 'process died: SIGABRT'],
   ] as const) {
     it(`run again, each alone, if their ${place} ends, and only the one that ends it again is charged`, async () => {
