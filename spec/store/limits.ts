@@ -220,20 +220,23 @@ export function describeLimits({ it }: QueueTests): void {
     expect(await queue.takenAt(queue.now + 1000)).to.equal('bd');
   });
 
-  it('a rate that is set or changed counts the starts of before in its period', async (queue) => {
-    await publish(queue, 'abc', 'one');
-    const a = await queue.next();
-    await reportStart(queue, a);
-    await setLimits(queue, { rate: { count: 1, ms: 900_000 }, perKey: { rate: { count: 9, ms: 2000 } } });
-    await queue.settle(a, complete());
-    await setLimits(queue, { rate: { count: 1, ms: 1000 }, perKey: { rate: { count: 2, ms: 5000 } } });
-    expect(await queue.takenAt(START + 999)).to.equal('');
-    queue.now = START + 1000;
-    const b = await queue.next();
-    await reportStart(queue, b);
-    await queue.settle(b, complete());
-    expect([await queue.takenAt(START + 4999), await queue.takenAt(START + 5000)]).to.deep.equal(['', 'c']);
-  });
+  for (const before of [undefined, { perKey: { rate: { count: 9, ms: 2000 } } }])
+    it(`a rate that is set or changed counts the starts of before in its period: ${JSON.stringify(before)}`, async (queue) => {
+      await setLimits(queue, before);
+      await publish(queue, 'abc', 'one');
+      const a = await queue.next();
+      await reportStart(queue, a);
+      await setLimits(queue, { rate: { count: 1, ms: 900_000 }, perKey: { rate: { count: 9, ms: 2000 } } });
+      await queue.settle(a, complete());
+      await setLimits(queue, { rate: { count: 1, ms: 1000 }, perKey: { rate: { count: 2, ms: 5000 } } });
+      expect(await queue.takenAt(START + 999)).to.equal('');
+      queue.now = START + 1000;
+      const b = await queue.next();
+      await reportStart(queue, b);
+      await queue.settle(b, complete());
+      expect(await queue.takenAt(START + 4999)).to.equal('');
+      expect(await queue.takenAt(START + 5000)).to.equal('c');
+    });
 
   it('a rate counts the attempt of before a restart, and the one after it', async (queue) => {
     await setLimits(queue, { rate: { count: 1, ms: 1000 } });

@@ -261,6 +261,8 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
     expect(await queue.takeIds(5, true)).to.equal('');
     queue.now += 5;
     expect((await queue.next()).isSuspect).to.equal(false);
+    await queue.publish('b');
+    expect(await queue.takeIds(5), 'beside it').to.equal('b');
     // Its deaths are counted from the beginning again.
     await queue.die();
     expect(await queue.next()).to.include({ isSuspect: false, attempt: 2 });

@@ -56,12 +56,17 @@ const handlers = `
   nack(_, { nack }) { nack(); return 'returned'; },
   async 'ack, then wait'(_, { ack, signal }) { ack(); await aborted(signal); },
   'keep ack'(_, task) { globalThis.settleLate = task.ack; throw new Error('it failed'); },
+  'ack in its error'(_, { ack }) {
+    throw Object.defineProperty(new Error(), 'message', { get() { ack(); return 'it failed'; } });
+  },
+  'nack in its output': (_, { nack }) => ({ toJSON: () => String(nack()) }),
   async 'ack late'() { settleLate(); await pause(0); },
 
   async work(_, { progress, signal }) {
     progress(-1, 'begin');
     for (const wrong of [NaN, Infinity, '0.5', null, undefined, {}]) progress(wrong);
     for (let step = 1; step < 100; step++) progress(step / 100);
+    await pause(120);
     progress(2, 'x'.repeat(1e6));
     await aborted(signal);
   },
@@ -132,6 +137,8 @@ for (const isolation of ['thread', 'process'])
         ['nack', returned, 'started', 'nack', 'ended'],
         ['ack, then wait', returned, 'started', 'ack', 'ended'],
         ['keep ack', failed('it failed'), 'started', 'ended'],
+        ['ack in its error', failed('it failed'), 'started', 'ended'],
+        ['nack in its output', returned, 'started', 'ended'],
         ['ack late', returned, 'started', 'ended'],
       ] as const) {
         told.length = 0;
@@ -165,11 +172,11 @@ for (const isolation of ['thread', 'process'])
       const { run, cancel, reports } = shared();
       reports.length = 0;
       const outcome = run('work');
-      await until(() => reports.length === 2);
+      await until(() => reports.length === 3);
       cancel();
       expect(await outcome).to.deep.equal(returned);
       const values = reports.map(({ fraction, note }) => `${fraction} ${note}`);
-      expect(values).to.deep.equal(['0 begin', `1 ${'x'.repeat(200)}`]);
+      expect(values).to.deep.equal(['0 begin', '0.99 undefined', `1 ${'x'.repeat(200)}`]);
     });
 
     it('does not report progress in a retry sooner than 100 ms after the previous attempt', async () => {
@@ -256,11 +263,14 @@ describe('a handler of a handlers module', () => {
         await aborted(signal);
         throw new Error('aborted: ' + signal.reason.name);
       } },
-      finish: { timeoutMs: 30, async handler(_, { signal }) { await aborted(signal); return signal.reason.message; } },`,
+      finish: { timeoutMs: 30, async handler(_, { signal }) { await aborted(signal); return signal.reason.message; } },
+      ignore: { timeoutMs: 30, async handler() { await pause(60); throw new Error('its own'); } },`,
       patient,
     );
     expect(await run('heed')).to.deep.equal(failed('took longer than 30 ms'));
-    expect([await run('finish'), output()]).to.deep.equal([returned, 'took longer than 30 ms']);
+    expect(await run('ignore')).to.deep.equal(failed('its own'));
+    expect(await run('finish')).to.deep.equal(returned);
+    expect(output()).to.equal('took longer than 30 ms');
   });
 
   it('may have a longer time limit than other tasks', async () => {

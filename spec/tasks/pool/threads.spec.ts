@@ -73,12 +73,13 @@ describe('the threads of a pool', () => {
   });
 
   it('are stopped although they are being replaced', async () => {
-    const { run, pool } = await startHandlers(await secondThread('process.reallyExit(1);'));
+    const { run, pool, lines } = await startHandlers(await secondThread('process.reallyExit(1);'));
     expect(await run('die')).to.deep.equal(crashed);
     const outcome = run('ok');
     await until(() => !pool.serving);
     await pool.stop(Promise.resolve());
     expect(await outcome).to.include({ ended: 'released' });
+    expect(lines.at(-1)?.msg).to.equal('the task threads do not start: all are replaced');
   });
 });
 
@@ -175,7 +176,7 @@ async function startOverlapping(env: Record<string, string> = {}, death = 'proce
     ignore: (_, { progress }) => { running += 1; progress(0); return new Promise(() => {}); },
     acked(_, { ack }) { ack(); return new Promise(() => {}); },
     hang: { timeoutMs: 500, handler: () => new Promise(() => {}) },
-    alone: { overlap: false, async handler() { running += 1; await new Promise(setImmediate); return running--; } },
+    alone: { overlap: false, async handler() { running += 1; await pause(20); return running--; } },
   `;
   const started = await startHandlers(handlers, { TASK_OVERLAP: '10', TASK_CANCEL_GRACE_MS: '60000', ...env });
   return { ...started, die: () => writeFileSync(dead, '') };
@@ -205,6 +206,7 @@ describe('handlers that share threads', () => {
     await until(() => told.includes('3 started'));
     cancel(3);
     expect(await third).to.deep.equal(returned);
+    expect(told).to.not.include('2 ended');
   });
 
   for (const [place, env, death, reason] of [
@@ -256,11 +258,11 @@ describe('handlers that share threads', () => {
     const { run, told, cancel, output } = await startOverlapping();
     const waits = run('wait');
     await until(() => told.length === 1);
-    const outcomes = [run('alone'), run('alone')];
+    const outcomes = [run('alone'), run('sum', { numbers: [1] }), run('alone')];
     expect(told).to.deep.equal(['1 started']);
     cancel(1);
-    expect(await Promise.all([waits, ...outcomes])).to.deep.equal([returned, returned, returned]);
-    expect(told).to.deep.equal(['1', '2', '3'].flatMap((id) => [`${id} started`, `${id} ended`]));
+    expect(await Promise.all([waits, ...outcomes])).to.deep.equal(Array(4).fill(returned));
+    expect(told).to.deep.equal(['1', '2', '3', '4'].flatMap((id) => [`${id} started`, `${id} ended`]));
     expect(output()).to.equal(1);
   });
 });
