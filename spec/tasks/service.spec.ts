@@ -10,10 +10,11 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings, request } from '../support/program.ts';
 import { until } from '../support/until.ts';
+import { writeHandlers } from './handlers/handling.ts';
 
 /** Starts service B on a store that reports what a spec puts into `faults`. */
-async function start() {
-  const config = loadConfig(await freshSettings());
+async function start(env: Record<string, string> = {}) {
+  const config = loadConfig({ ...(await freshSettings()), ...env });
   const { log, lines } = captureLog();
   const backend = await openBackend(config, clock, random, log);
   afterTest(() => backend.close());
@@ -55,7 +56,7 @@ describe('service B', () => {
   });
 
   it('warns of a pause, logs each change once, and does not wait for the tasks of a paused queue when it stops', async () => {
-    const { listener, warnings, metrics, lines, stop } = await start();
+    const { listener, warnings, metrics, lines, stop, unsaved } = await start();
     const tasks = `http://localhost:${listener?.port}`;
     const post = async (path: string, body?: string) =>
       (await request(tasks + path, { method: 'POST', ...(body && { body }) })).body;
@@ -68,7 +69,7 @@ describe('service B', () => {
     await until(async () => (await metrics.queue.counts()).completed === 1);
     await post('/queue/pause');
     await post('/tasks', '{"action":"sum"}');
-    expect(await stop()).to.deep.equal({ unfinished: 1, kept: true });
+    expect([unsaved(), await stop(), unsaved()]).to.deep.equal([1, { unfinished: 1, kept: true }, 0]);
     const messages = lines.map(({ msg }) => msg).filter((msg) => msg?.startsWith('the queue is'));
     const paused = 'the queue is paused: no task is processed until it is resumed';
     expect(messages).to.deep.equal([paused, 'the queue is resumed', paused]);
@@ -80,6 +81,19 @@ describe('service B', () => {
     const message = { id: 'a', action: 'sum', body: '{"id":"a","action":"sum"}', runAt: clock.now() + 60_000 };
     await metrics.queue.publish(message);
     expect([unsaved(), await stop(), unsaved()]).to.deep.equal([1, { unfinished: 1, kept: false }, 1]);
+  });
+
+  it('stores the ends of handlers that its stop aborts before it closes the queue', async () => {
+    const source = `export default {
+      async finish(_, { signal, log }) { log.info('begun'); await aborted(signal); },
+    };`;
+    const { metrics, lines, stop } = await start({
+      TASK_HANDLERS: await writeHandlers(source),
+      QUEUE_DRIVER: 'sqlite',
+    });
+    await metrics.queue.publish({ id: 'a', action: 'finish', body: '{"id":"a","action":"finish"}' });
+    await until(() => lines.some(({ msg }) => msg === 'begun'));
+    expect(await stop()).to.deep.equal({ unfinished: 0, kept: true });
   });
 
   it('counts the dead letters of a recovery, and reports the ends that it brings', async () => {
