@@ -102,6 +102,12 @@ describe('bytes that are no HTTP request, or one that can be read in two ways', 
         expect(headers, text).to.include(`\r\n${name}: ${value}`);
     }
     expect(complete.mock.callCount()).to.equal(0);
+    const raw = await connectRaw(listener.port);
+    raw.socket.write('garbage\r\n\r\n');
+    const [error, socket] = await once(listener.server, 'clientError');
+    const { mock: reset } = mock.method(socket, 'destroy');
+    listener.server.emit('clientError', error, socket);
+    expect(reset.callCount(), 'of a client that sends more').to.equal(0);
   });
 
   it('are answered once where a line ends without a carriage return', async () => {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect } from 'chai';
@@ -101,7 +102,7 @@ describe('readJsonObject', () => {
     const bounds = boundsOf(1000);
     for (const isEarly of [true, false]) {
       const request = Object.assign(new Readable({ read() {} }), { headers: {} });
-      if (isEarly) request.destroy();
+      if (isEarly) await once(request.destroy(), 'close');
       const error = readJsonObject(request as unknown as IncomingMessage, bounds, turns);
       request.destroy();
       expect(await error.catch((reason) => reason)).to.deep.include({ status: 400, message: 'bad request' });

@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
@@ -22,13 +23,13 @@ async function begin(replace: Partial<Backend> = {}, clock = systemClock) {
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
   const fake = fakeFeed();
   const parts = { ...backend, openTickFeed: () => fake.feed, ...replace };
-  return { ...fake, service: await startTicker(config, parts, () => [], shares, clock, log) };
+  return { ...fake, backend, service: await startTicker(config, parts, () => [], shares, clock, log) };
 }
 
 describe('service A', () => {
   it('is ready while it hears ticks, and takes part from its start to its stop', async () => {
     let now = 1_790_000_000_000;
-    const { service, calls, tick } = await begin({}, { ...systemClock, now: () => now });
+    const { service, calls, tick, feed, backend } = await begin({}, { ...systemClock, now: () => now });
     const check = () => service.checks.ticker?.();
     try {
       expect([calls[0], check()]).to.deep.equal([true, 'no tick yet']);
@@ -46,9 +47,11 @@ describe('service A', () => {
       tick();
       expect(check()).to.equal(undefined);
     } finally {
+      Object.assign(feed, { isLeader: true });
+      mock.method(backend.store, 'saveHistory', async () => void calls.push('saved'));
       await service.stop(Promise.resolve());
     }
-    expect(calls.slice(-2)).to.deep.equal([false, 'closed']);
+    expect([...new Set(calls.slice(calls.indexOf('saved')))]).to.deep.equal(['saved', false, 'closed']);
   });
 
   it('warns once its token store is full, which it keeps open at its stop until the last user is done', async () => {

@@ -209,5 +209,7 @@ describe('the scheduler', () => {
       const stored = await found();
       expect([stored?.source, JSON.parse(stored?.definition ?? '').data]).to.deep.equal(['module', data]);
     }
+    await restart();
+    expect(await found(), 'of a former module').to.equal(undefined);
   });
 });
