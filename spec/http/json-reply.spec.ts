@@ -2,7 +2,7 @@ import { OutgoingMessage } from 'node:http';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import createError from 'http-errors';
-import Koa, { type Middleware } from 'koa';
+import Koa, { type Middleware, type ParameterizedContext } from 'koa';
 import { HttpError, serverBusy } from '../../main/http/errors.ts';
 import { jsonErrors, logLateError, replyJson, replyListing, replyWithin } from '../../main/http/json-reply.ts';
 import { ByteBudget } from '../../main/http/request-body.ts';
@@ -44,6 +44,8 @@ describe('a reply in JSON', () => {
     const { listener, url } = await start((ctx) => {
       if (!replyWithin(budget, ctx, ctx.path === '/small' ? 'x' : LARGE)) throw serverBusy();
     });
+    const gone = { res: { closed: true } } as ParameterizedContext;
+    expect([replyWithin(budget, gone, 'x'), budget.used]).to.deep.equal([true, 0]);
     const slow = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
     slow.socket.pause();
     await until(() => budget.used > 16 * MIB);

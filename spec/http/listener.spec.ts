@@ -353,6 +353,17 @@ describe('a listener that closes', () => {
     await closing;
   });
 
+  it('closes the connection of a response that had begun once the response has ended', async () => {
+    const { listener, asked } = await serveSlowly({ timeouts: { keepAlive: 3_600_000 } });
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    const response = await asked;
+    response.write('do');
+    const closing = listener.close(never);
+    response.end('ne');
+    expect(await raw.ended).to.match(/keep-alive[\s\S]*do[\s\S]*ne/);
+    await closing;
+  });
+
   it('answers a request that is under way', async () => {
     const { listener, sockets } = await serve(fine);
     const raw = await connectRaw(listener.port);

@@ -1,4 +1,5 @@
-import { constants, existsSync, openSync, readSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs';
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { StandardOutput } from '../../main/log/standard-output.ts';
 import { fullPipe, namedPipe } from '../support/named-pipe.ts';
@@ -30,6 +31,21 @@ describe('standard output', () => {
     expect(text.length - MAX_BYTES).to.equal(`lost ${lines.lost}\n`.length);
     lines.write('zwei €\n');
     await untilRead('\nzwei €\n');
+    await lines.end();
+  });
+
+  it('tells why its last write failed until one succeeds, and ends at once if it fails', async () => {
+    const { path, close } = await namedPipe();
+    const lines = new StandardOutput(() => {}, openForWrites(path));
+    close();
+    lines.write('one\n');
+    await until(() => lines.failure?.startsWith('EPIPE') === true);
+    const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    lines.write('two\n');
+    await until(() => lines.failure === undefined);
+    closeSync(reader);
+    lines.write('three\n');
+    mock.timers.enable({ apis: ['setTimeout'] });
     await lines.end();
   });
 

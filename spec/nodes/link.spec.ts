@@ -89,6 +89,8 @@ describeWithPostgres('the bus', () => {
     await until(() => other.counts.missed > missed);
     one.bus.send(cancel('b'));
     await expectReceived(other, cancel('b'));
+    other.bus.receiving.drop('lost');
+    await until(() => other.counts.missed > missed + 1);
   });
 
   it('sends what waits before it is closed, but closes although it cannot be sent', async () => {
@@ -185,15 +187,19 @@ describe('the link', () => {
 /** Opens a node's heartbeat, whose clock the spec advances. @param linkUrl the database for the link, as a proxy */
 async function openNode({ url }: Schema, linkUrl = url) {
   const database = openDatabase(url);
-  const { bus, log, lines } = await openBus(linkUrl, systemClock, database);
+  const node = await openBus(linkUrl, systemClock, database);
+  const { bus, log } = node;
   const clock = new ManualClock();
   const recovered: string[] = [];
+  const failures: Error[] = [];
   let beats = 0;
   const heartbeat = new Heartbeat({
     bus,
     pool: database,
     store: {
       async recover(owner) {
+        const failure = failures.pop();
+        if (failure !== undefined) throw failure;
         recovered.push(owner);
         await database.query("UPDATE messages SET state = 'waiting', owner = NULL WHERE owner = $1", [owner]);
         return [];
@@ -205,11 +211,11 @@ async function openNode({ url }: Schema, linkUrl = url) {
   await heartbeat.open();
   afterTest(() => heartbeat.close());
   return {
+    ...node,
     id: bus.id,
-    bus,
     heartbeat,
     recovered,
-    lines,
+    failures,
     /** Lets `count` seconds pass, and waits for the beat of each. */
     async beat(count = 1) {
       for (const last = beats + count; beats < last; beats++) {
@@ -230,7 +236,11 @@ describeWithPostgres('the heartbeats of nodes', () => {
     await insertRunning(schema, 'task', 'owner of another start');
     const [one, other, stopped] = [await openNode(schema), await openNode(schema), await openNode(schema)];
     await stopped.heartbeat.close();
+    const { missed } = other.counts;
+    one.failures.push(new Error('the first recovery fails'));
     await one.beat(10);
+    expect(one.recovered).to.deep.equal(['owner of another start']);
+    await until(() => other.counts.missed > missed);
     expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
     await insertRunning(schema, 'another task', other.id);
     await one.beat(2);

@@ -1,7 +1,8 @@
+import { EventEmitter } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { CHANNEL, type Query } from '../../db/postgres/database.ts';
+import { CHANNEL } from '../../db/postgres/database.ts';
 import type { Bus } from '../../main/nodes/bus.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import type { LifecycleMessage } from '../../main/ticker/pid-registry.ts';
@@ -9,11 +10,12 @@ import type { TickerOptions } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
 import { pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
-import { expectSmoothPrices, openBus, openDatabase, pricesIn } from './parts.ts';
+import { expectSmoothPrices, openBus, pricesIn } from './parts.ts';
 
 const INTERVAL_MS = 100;
 const SETTINGS = { intervalMs: INTERVAL_MS, clock: systemClock };
@@ -76,6 +78,37 @@ async function takeOver(next: Node, old: Node): Promise<void> {
 
 const publish = ({ sql }: Schema, tick: object) =>
   sql(`SELECT pg_notify(${CHANNEL}, $1)`, [JSON.stringify({ from: 'spec', topic: 'tick', ...tick })]);
+
+describe('the tick feed', () => {
+  it('updates its lease one request at a time, uses it for 1.5 s from the request, and stays closed', async () => {
+    const clock = new ManualClock();
+    const tick = { symbols: 'A', prices: [1], timestamp: 1 };
+    const requests: unknown[] = [];
+    const query = async (_text: string, [, durationMs]: unknown[]) => {
+      requests.push(durationMs);
+      await new Promise(setImmediate);
+      clock.jump(400);
+      requests.push('answered');
+      return [{ epoch: 5, state: JSON.stringify({ epoch: 4, number: 7, ...tick }) }];
+    };
+    const bus = Object.assign(new EventEmitter(), { id: 'one', receiving: { isUp: true, query }, send() {} });
+    const feed = new NodeTickFeed({ ...SETTINGS, clock, bus: bus as unknown as Bus, log: captureLog().log });
+    bus.emit('message', { topic: 'tick', epoch: 4, number: 9, ...tick });
+    for (const isWanted of [true, false, true]) feed.setLeaseWanted(isWanted);
+    await until(() => requests.length >= 6);
+    await new Promise(setImmediate);
+    expect([requests, clock.timers]).to.deep.equal([[1750, 'answered', 1750, 'answered', 1750, 'answered'], 1]);
+    expect(new Float64Array(feed.lease)[0]).to.be.below(Number(process.hrtime.bigint()) / 1e6 + 1_100);
+    clock.jump(1_099);
+    expect(feed.publish(tick)).to.include({ epoch: 5, number: 10 });
+    clock.jump(1);
+    expect(feed.isLeader).to.equal(false);
+    await feed.close();
+    feed.setLeaseWanted(true);
+    await new Promise(setImmediate);
+    expect([requests.slice(6), clock.timers]).to.deep.equal([[0, 'answered'], 0]);
+  });
+});
 
 describeWithPostgres('the tickers of many nodes', () => {
   it('send the same ticks, which one of them makes, and greet those who come with the latest prices', async () => {
@@ -223,33 +256,6 @@ describeWithPostgres('the tickers of many nodes', () => {
     const [a, b] = nodes as [Node, Node];
     const latest = b.texts().at(-1) ?? '';
     await until(() => a.texts().includes(latest));
-  });
-
-  it('have a lease that ends on the leader 1.5 s after its request, however late the answer arrives', async () => {
-    const { url } = await migratedSchema();
-    const state = { shift: 0, isUp: true };
-    const database = openDatabase(url);
-    const receiving = {
-      get isUp() {
-        return state.isUp;
-      },
-      query: async (...statement: Parameters<Query>) => {
-        const rows = await database.query(...statement);
-        state.shift += 400;
-        return rows;
-      },
-    };
-    const clock = { ...systemClock, now: () => systemClock.now() + state.shift };
-    const bus = { id: 'one', receiving, on() {}, send() {} } as unknown as Bus;
-    const feed = new NodeTickFeed({ ...SETTINGS, clock, bus, log: captureLog().log });
-    afterTest(() => feed.close());
-    feed.setLeaseWanted(true);
-    await until(() => feed.isLeader);
-    state.isUp = false;
-    // At most the renewal interval has passed since the request, and 400 ms of its answer.
-    state.shift += 1_100;
-    expect(feed.isLeader).to.equal(false);
-    expect(new Float64Array(feed.lease)[0]).to.be.below(Number(process.hrtime.bigint()) / 1e6 + 1_100);
   });
 
   it('send ticks of many symbols with long names', async () => {

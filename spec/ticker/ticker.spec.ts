@@ -11,8 +11,9 @@ import { until } from '../support/until.ts';
 describe('the ticker', () => {
   it('goes on from the time of the main thread, and sends the last tick as the snapshot to a new subscriber only, because a second has one price', async () => {
     const hourFast = { ...systemClock, now: () => systemClock.now() + 3_600_000 };
-    const { subscribe, tickTo } = await startTicker({ clock: hourFast });
+    const { actors, subscribe, tickTo } = await startTicker({ clock: hourFast });
     const first = subscribe();
+    actors.send(TICKER, { topic: 'subscribe', client_pid: first.client, handler_pid: first.handler });
     const { message } = await tickTo(first.client);
     const [{ timestamp }] = JSON.parse(message.topic === 'ws.send' ? message.data : '').data;
     expect(timestamp).to.be.at.least(Date.now() / 1000 + 3_590);

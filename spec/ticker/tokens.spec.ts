@@ -9,7 +9,7 @@ import { ClaimValidationError, type ConsumeOptions, InvalidTokenError, LocalProt
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import type { Policy, Scope } from '../../main/ticker/policy.ts';
 import { LocalKey, protocol } from '../../main/ticker/sync-paseto.ts';
-import { keepTokens, MemoryTokenStore, takeTokens } from '../../main/ticker/token-store.ts';
+import { keepTokens, MemoryTokenStore, TokenStoreFull, takeTokens } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
 import { anyCharacter } from '../support/broken-requests.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
@@ -94,6 +94,8 @@ describe('tokens', () => {
     const { claims } = await reference.Decrypt(tokenKey, token);
     await second.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: clock.now() + 60_000 });
     expect(await second.verify(token)).to.deep.include(identity);
+    mock.method(second.store, 'put', async () => Promise.reject(new TokenStoreFull()));
+    expect(await second.issue(user, scope, '').catch((error) => error)).to.be.instanceOf(TokenStoreFull);
   });
 
   it('are not believed without the claims of a token', async () => {

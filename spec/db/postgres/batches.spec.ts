@@ -44,13 +44,13 @@ describe('Batches', () => {
     expect(written.at(-1)).to.deep.equal([MIB]);
   });
 
-  it('refuses the 10,001st item that waits, and writes a thousand at a time', async () => {
+  it('refuses the 10,001st item that waits, and writes a thousand at a time, also after a batch that failed', async () => {
     const { add, written, writes, end } = waitingBatches();
     const items = [add(1)];
     await writes(1);
     for (let count = 0; count < 10_000; count++) items.push(add(1));
     expect(await add(1)).to.equal('DatabaseUnavailable');
-    end();
+    end(new Error('no'));
     await writes(2);
     expect(written[1]).to.have.length(1000);
     end(new DatabaseUnavailable('gone'));

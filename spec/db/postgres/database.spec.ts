@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { expect } from 'chai';
-import { PostgresDatabase, type PostgresOptions } from '../../../db/postgres/database.ts';
+import { PostgresDatabase, type PostgresOptions, type Query } from '../../../db/postgres/database.ts';
 import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
 import { errorOf } from '../../store/stage.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -112,13 +112,18 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(await running).to.be.instanceOf(DatabaseUnavailable);
   });
 
-  it('writes all of a batch or nothing, and returns the rows of each statement', async () => {
+  it('writes all of a batch or transaction or nothing, and returns the rows of each statement of a batch', async () => {
     const { url, sql } = await emptySchema();
-    await sql('CREATE TABLE words (word text NOT NULL)');
+    // A repeated word is only refused at the commit.
+    await sql('CREATE TABLE words (word text NOT NULL UNIQUE DEFERRABLE INITIALLY DEFERRED)');
     const database = open(url);
     const insert = (word: string | null) => ['INSERT INTO words VALUES ($1) RETURNING word', [word]] as const;
-    const error = await errorOf(() => database.batch([insert('a'), insert(null), insert('b')]));
-    expect(error).to.be.instanceOf(ValueRefused);
+    for (const statements of [['a', null, 'b'].map(insert), ['a', 'a'].map(insert)]) {
+      const run = (query: Query) => Promise.all(statements.map(([text, values]) => query(text, values)));
+      for (const write of [() => database.batch(statements), () => database.transaction(run)])
+        expect(await errorOf(write)).to.be.instanceOf(ValueRefused);
+    }
+    await database.transaction((query) => query(...insert('a')), { isKept: () => false });
     expect(await sql('SELECT * FROM words')).to.deep.equal([]);
     expect(await database.batch([insert('c'), insert('d')])).to.deep.equal([[{ word: 'c' }], [{ word: 'd' }]]);
   });
