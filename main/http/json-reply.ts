@@ -104,7 +104,8 @@ export async function replyListing<Item extends { bytes: number }>(
       } finally {
         budget.release(item.bytes);
       }
-      if (res.closed) return;
+      // Node reports a lost connection to the writes before the response is closed.
+      if (res.closed || res.socket?.destroyed) return;
       separator = ',';
       count += 1;
     }
