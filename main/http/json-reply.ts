@@ -104,7 +104,7 @@ export async function replyListing<Item extends { bytes: number }>(
       } finally {
         budget.release(item.bytes);
       }
-      // Node reports a lost connection to the writes before the response is closed.
+      // After a lost connection, Node calls back the pending writes before it closes the response.
       if (res.closed || res.socket?.destroyed) return;
       separator = ',';
       count += 1;

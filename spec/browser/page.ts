@@ -27,7 +27,7 @@ export async function signIn(page: Page, apiKey: string): Promise<string> {
   return token;
 }
 
-/** Waits until `read` returns another value than `before`, by default the value of now. Returns the new value. */
+/** Waits until `read` returns a value other than `before`, by default the current one. Returns the new value. */
 export async function changes(read: () => Promise<string | null>, before?: string | null): Promise<string | null> {
   const old = before === undefined ? await read() : before;
   return eventually(read, (now) => now !== old);

@@ -26,7 +26,7 @@ function followStreams(context: BrowserContext) {
   return { requests, holders, heldBy };
 }
 
-/** Slows the clock of all pages and disables `AbortSignal.timeout()`, so that none times out on a slow machine. */
+/** Slows the clock of all pages a hundredfold and disables `AbortSignal.timeout()`, so that none times out. */
 const allowSlowness = (context: BrowserContext) =>
   context.addInitScript(() => {
     const { now } = performance;

@@ -31,7 +31,10 @@ const newWindow = (seed: number) => ({
   errors: {} as Record<string, number>,
 });
 
-/** Well-behaved clients, in a process of their own so that an attack does not distort their clocks. */
+/**
+ * Well-behaved clients, in a process of their own so that an attack does not distort their clocks. They send each
+ * request on schedule, without waiting for earlier responses.
+ */
 export class Neighbours {
   readonly #delays = watchDelays();
   #crowd!: Crowd;

@@ -107,7 +107,7 @@ describe('bytes that are no HTTP request, or one that can be read in two ways', 
     const [error, socket] = await once(listener.server, 'clientError');
     const { mock: reset } = mock.method(socket, 'destroy');
     listener.server.emit('clientError', error, socket);
-    expect(reset.callCount(), 'of a client that sends more').to.equal(0);
+    expect(reset.callCount(), 'resets after a second error of the parser').to.equal(0);
   });
 
   it('are answered once where a line ends without a carriage return', async () => {
@@ -262,8 +262,8 @@ describe('the listener, with a slow client', () => {
     ['keeps open what it asked to be closed', 'GET / HTTP/1.0\r\n\r\n', '', /^HTTP\/1\.1 200 /],
   ];
   it('holds nothing of any of them', async () => {
-    // The cases run concurrently, so the timeouts can be long enough for a loaded machine.
     expect(timeouts).to.include({ check: 1_000, keepAlive: 5_000, stalled: 60_000, closing: 5_000 });
+    // The cases run concurrently, so the timeouts can be long enough for a loaded machine.
     const limits = { ...SHORT, headers: 2_000, request: 3_000, keepAlive: 3_000 };
     const expectClosed = async ([what, start, byte, answer]: (typeof slowClients)[number]) => {
       const server = await serve(fineAfterBody, { timeouts: limits });

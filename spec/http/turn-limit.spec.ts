@@ -43,7 +43,7 @@ describe('requests that wait for a turn', () => {
 });
 
 describe('connections that are read for too long in a turn', () => {
-  it('are paused, and resumed in slices: first one address, and an address with more only after all others', async () => {
+  it('are paused, and resumed in slices: an address with more connections than a slice waits for all other addresses', async () => {
     const limit = new ReadingLimit();
     const connections = Array.from({ length: 132 }, () => new PassThrough().resume());
     for (const [index, each] of connections.entries()) limit.add(each, index < 130 ? 'a' : `${index}`);

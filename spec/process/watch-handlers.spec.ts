@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { mock } from 'node:test';
@@ -32,6 +33,7 @@ describe('a handlers module that changes while it is checked', () => {
       const reload = async ({ actions }: CheckedModule) => void used.push([...actions.keys()].at(-1) ?? '');
       const watch = watchHandlers(tasks, { sources }, first, { reload }, captureLog().log);
       afterTest(() => watch.stop());
+      const ended = once(process, 'worker').then(([worker]) => once(worker, 'exit'));
       write('second', SLOW);
       mock.timers.tick(200);
       await until(() => existsSync(join(folder, 'begun')));
@@ -39,7 +41,8 @@ describe('a handlers module that changes while it is checked', () => {
       mock.timers.tick(400);
       if (isStopped) watch.stop();
       writeFileSync(join(folder, 'end'), '');
-      await until(() => !process.getActiveResourcesInfo().includes('MessagePort'));
+      await ended;
+      await new Promise(setImmediate);
       await until(() => {
         mock.timers.tick(200);
         return isStopped || used.length === 2;

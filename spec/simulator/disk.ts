@@ -185,6 +185,7 @@ export class Disk {
   folder = '';
   fault: DiskFault | undefined;
   failsSyncs = false;
+  /** Longest duration of a sync in milliseconds. */
   syncMs = 2;
   readonly root = fs.mkdtempSync(join(PARENT, 'simulator-'));
   readonly #random: SeededRandom;

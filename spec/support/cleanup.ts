@@ -53,6 +53,7 @@ let expectedLeaks = 0;
 
 export const mochaHooks = {
   afterEach() {
+    // Before the cleanups, which must see the original functions.
     mock.reset();
     return cleanUp(cleanups.splice(0));
   },

@@ -9,7 +9,7 @@ import { until } from './until.ts';
 
 export type RedirectedServices = Awaited<ReturnType<typeof startRedirected>>;
 
-/** Starts `node dist/main` from a shell, with a redirection such as `>/dev/full` or in a terminal, until it is ready. */
+/** Starts `node dist/main` from a shell, redirected (such as `>/dev/full`) or in a terminal. Waits until it is ready. */
 export async function startRedirected(options: { redirect?: string; terminal?: boolean; ownSession?: boolean }) {
   const folder = await temporaryFolder();
   const [pidFile, codeFile] = [join(folder, 'pid'), join(folder, 'code')];

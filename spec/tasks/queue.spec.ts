@@ -55,6 +55,7 @@ describe('the queue', () => {
     await expectCall(() => queue.settle([{ delivery, settlement: release }]));
     await queue.settle([{ delivery: await next(), settlement: discard() }]);
     await expectCall(() => queue.redrive({}));
+    // A change whose answer was lost may have been written.
     const write = queue.store.setPaused.bind(queue.store);
     queue.store.setPaused = (...state) => write(...state).then(() => Promise.reject());
     await queue.setPaused(true).catch(() => {});
@@ -69,7 +70,7 @@ describe('the queue', () => {
     await expectCall(() => turn(queue.reportStart(rated)));
   });
 
-  it('cancels tasks in slices of 500, and none after a failure', async () => {
+  it('cancels tasks in slices of 500, and begins none after a failure', async () => {
     const { queue } = await start();
     let calls = 0;
     queue.store.cancel = async () => (++calls > 1001 ? expect.fail('no space') : { outcome: 'cancelled', action: 'a' });
@@ -77,7 +78,7 @@ describe('the queue', () => {
     expect(calls).to.equal(1500);
   });
 
-  it('cancels the attempt that there is when the cancellation is written, for its end at most a second', async () => {
+  it('cancels the attempt that is in flight when the cancellation is written, and waits at most a second for its end', async () => {
     for (const [when, settlement, outcome, ...expected] of [
       ['before', release, 'requested', '1', 'write', '2'],
       ['before', cancel, 'cancelled', '1', 'write'],
@@ -193,7 +194,7 @@ describe('the queue of several nodes', () => {
     expect(calls).to.equal(3);
   });
 
-  it('reports progress to the other nodes twice a second while there is any, until it is closed', async () => {
+  it('reports progress to the other nodes twice a second, until it is closed', async () => {
     const { opening, store, clock } = await openNode();
     const queue = await opening;
     const reported: unknown[] = [];

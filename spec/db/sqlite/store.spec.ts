@@ -207,7 +207,7 @@ describe('SqliteStore', () => {
     expect(others.map(({ id }) => id).join('')).to.equal('abcdefgh');
   });
 
-  it('what a client is told is committed, reported because a message may run at once, and then synced before the answer', async () => {
+  it('what a client is told is committed and synced before the answer, and told to the queue before the sync', async () => {
     const disk = { sync: async () => {} };
     const { queue, store, folder, syncs } = await startOn(disk);
     await queue.discard('xy');

@@ -216,7 +216,7 @@ describe('the dispatcher, while ends cannot be written,', () => {
     }
   });
 
-  it('writes at a stop again what cannot be written when it begins', async () => {
+  it('repeats at a stop a write that was under way and fails', async () => {
     const { run, clock, dispatcher, store } = await startDispatching();
     const { settle } = store;
     const { promise, reject } = Promise.withResolvers<never>();
@@ -354,7 +354,7 @@ describe('the dispatcher gives callbacks to the sender', () => {
     expect(pool.ids).to.equal('12345');
   });
 
-  it('cancels them there, and releases them at a stop', async () => {
+  it('cancels them there, counts as idle while it sends one, and releases them at a stop', async () => {
     const { sender, pool, queue, publish, reach, dispatcher, store, isIdle } = await startDispatching();
     await publish('ab', URL);
     for (const number of [1, 2]) (await pool.given(number)).end(returned);

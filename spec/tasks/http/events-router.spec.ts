@@ -157,7 +157,7 @@ describe('GET /tasks/events', () => {
 
   it('counts clients by the address of their socket if no proxy is trusted', async () => {
     const { url, port } = await startTasksServer({ realRows: false });
-    // Takes no place, although its connection stays open.
+    // A HEAD request does not count as a client, although its connection stays open.
     await (await connectRaw(port, 'HEAD /tasks/events HTTP/1.1', 'Host: x')).until(/\r\n\r\n/);
     for (let client = 1; client < 25; client++) await followEvents(url, { 'X-Forwarded-For': `10.0.0.${client}` });
     expect((await followEvents(url)).response.status).to.equal(200);

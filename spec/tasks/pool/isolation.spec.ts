@@ -46,7 +46,7 @@ describe('a pool whose threads have processes of their own', () => {
     expect([await beside, pool.serving]).to.deep.equal([{ ended: 'cancelled' }, true]);
   });
 
-  it('delays the load of processes that end again and again, but not after the crash of a task', async () => {
+  it('delays the load of processes that end again and again, but not after the crash of a task, and replaces none that its stop ends', async () => {
     const delays: number[] = [];
     const loads: number[] = [];
     const children: ChildProcess[] = [];

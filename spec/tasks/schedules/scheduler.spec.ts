@@ -92,7 +92,7 @@ describe('the scheduler', () => {
     expect(await found()).to.include({ nextAt: dueAt + MINUTE });
   });
 
-  it('sleeps until the first time, and is woken by a schedule that is due earlier, or looks again after its look', async () => {
+  it('sleeps until the first time, and looks again if a schedule is stored while it looks', async () => {
     const { put, clock, made, store, scheduler } = await open();
     const firstDue = store.schedules.firstDue.bind(store.schedules);
     mock.method(store.schedules, 'firstDue', async (limit: number) => {
@@ -104,6 +104,14 @@ describe('the scheduler', () => {
     clock.advance(14_999);
     expect([clock.timers, await made(), await made(1, 1)]).to.deep.equal([1, [], [15]]);
     expect(await made(3 * HOUR, MINUTE)).to.have.length(181);
+  });
+
+  it('is woken by a schedule that is due earlier', async () => {
+    const { put, clock, made } = await open();
+    await put({ cron: '0 3 * * *' }, 'later');
+    await put({ cron: '45 * * * * *' }, 'sooner');
+    clock.advance(14_999);
+    expect([await made(), await made(1, 1)]).to.deep.equal([[], [15]]);
   });
 
   it('finds out within a minute that the machine has slept until after a time', async () => {

@@ -23,7 +23,7 @@ const AUTHORIZATION = { Authorization: `Basic ${Buffer.from(`submitter:${PASSWOR
 /** Settings from the guide, and a limit that shows whose address the services count. */
 const ENV = { TRUST_PROXY: '1', ALLOWED_HOSTS: `${TICKER},${TASKS}`, TOKEN_REQUESTS_PER_MINUTE: '1' };
 
-/** Writes a configuration with the sites of the guide beside a certificate. Returns the arguments of the proxy. */
+/** Writes a configuration with the sites of the guide, but for addresses and paths. Returns the proxy's arguments. */
 type Configure = (sites: string, folder: string, port: number) => Promise<string[]>;
 
 export const configureNginx: Configure = async (example, folder, port) => {
