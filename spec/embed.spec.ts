@@ -155,7 +155,7 @@ describe('embedded services', () => {
 
   it('serve on the returned ports, stop with the number of unfinished tasks, and leave no event listener, timer, descriptor or thread behind', async () => {
     const slowly = { SHUTDOWN_TIMEOUT_MS: 600_000 };
-    // The first start loads modules and starts libuv's threads.
+    // The first start loads modules and starts libuv's threads. A shutdown timer that is left would be counted.
     const first = await embed(slowly);
     const { ticker, admin } = first.ports;
     expect((await post(`http://127.0.0.1:${ticker}/auth/token`, {})).status).to.equal(400);

@@ -156,7 +156,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await alert(page, 'The queue is full.').waitFor({ state: 'hidden' });
     await button.click();
     await ownTask(page, 'completed').waitFor();
-    // By the clock of the page, because a loaded machine delays what the test observes.
+    // By the clock of the page, because on a loaded machine the test observes the requests later.
     const pauses = await page.evaluate((url) => {
       const posts = performance.getEntriesByType('resource').filter(({ name }) => name === url);
       return posts

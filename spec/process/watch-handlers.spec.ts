@@ -15,11 +15,8 @@ const SLOW = `import { existsSync, writeFileSync } from 'node:fs';
   while (!existsSync(new URL('end', import.meta.url))) await new Promise(setImmediate);`;
 
 describe('a handlers module that changes while it is checked', () => {
-  for (const [what, isStopped] of Object.entries({
-    'is checked again after that': false,
-    'is not used after a stop': true,
-  }))
-    it(what, async () => {
+  for (const isStopped of [false, true])
+    it(isStopped ? 'is not used after a stop' : 'is checked again after that', async () => {
       mock.timers.enable({ apis: ['setInterval'] });
       const folder = await temporaryFolder();
       const TASK_HANDLERS = join(folder, 'handlers.mjs');

@@ -118,17 +118,17 @@ describe('a client of ticker.v2 that resumes', () => {
     client.send({ type: 'subscribe', symbols: ['ETH-USD'] });
     await client.next();
     const server = firstSocket();
-    for (const [from, more, expectedGaps] of [
+    for (const [since, more, expectedGaps] of [
       [1003, 100, []],
       [700, 900, [1501]],
     ] as const) {
       server.cork();
-      client.send({ type: 'resume', epoch: 1, seq: from });
+      client.send({ type: 'resume', epoch: 1, seq: since });
       await until(() => server.writableNeedDrain);
       tick(more);
       server.uncork();
       const gaps: number[] = [];
-      for (let last: number = from; last < numbered.newest.number; ) {
+      for (let last: number = since; last < numbered.newest.number; ) {
         const { type, seq, from = seq, to = seq, data, skipped } = await client.next();
         expect([from, skipped]).to.deep.equal([last + 1, undefined]);
         if (type === 'gap') gaps.push(to);
