@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
-import { run } from '../support/command.ts';
+import { execute, run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
 import { post, projectFolder, untilServed } from '../support/program.ts';
 
@@ -11,9 +11,7 @@ const RESTRICTED = ['--read-only', '--tmpfs=/tmp', '--cap-drop=ALL', '--security
 const PUBLISHED = ['--publish=127.0.0.1::8080', '--publish=127.0.0.1::9464', '--env=ADMIN_HOST=0.0.0.0'];
 
 async function docker(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await run('docker', args, { cwd: projectFolder });
-  if (code !== 0) throw new Error(`docker ${args.join(' ')}: ${stderr}`);
-  return stdout.trim();
+  return (await execute('docker', args, { cwd: projectFolder })).stdout.trim();
 }
 
 const isRunning = (await run('docker', ['info', '--format={{.ServerVersion}}'])).code === 0;

@@ -2,10 +2,13 @@ import { type ExecFileOptions, execFile, execFileSync } from 'node:child_process
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
+/** Runs a command to its end. Rejects if the exit code is not 0. */
+export const execute = promisify(execFile);
+
 type Ended = { code: number; stdout: string; stderr: string };
 
 export function run(file: string, args: readonly string[], options: ExecFileOptions = {}): Promise<Ended> {
-  return promisify(execFile)(file, args, { ...options, encoding: 'utf8' }).then(
+  return execute(file, args, { ...options, encoding: 'utf8' }).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
   );

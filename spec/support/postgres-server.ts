@@ -1,18 +1,16 @@
-import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { promisify } from 'node:util';
+import { execute } from './command.ts';
 import { onFreePort } from './free-port.ts';
 import { lacking } from './requirements.ts';
 
 const DEBIAN = '/usr/lib/postgresql';
 const CACHE = join(import.meta.dirname, '../../node_modules/.cache/postgres');
-
-const run = promisify(execFile);
 
 /** Returns the folder of `initdb` and `postgres`. Debian keeps these programs off the PATH, in a folder per version. */
 function binaries(): string | undefined {
@@ -52,17 +50,17 @@ const INITDB_OPTIONS = ['-U', 'spec', '-A', 'trust', '-E', 'UTF8', '--locale=C',
 
 /** Creates an empty cluster. Its owner keeps a copy for later runs, because `initdb` costs 1.8 s of CPU time. */
 async function createCluster(data: string, bin: string, as: ReturnType<typeof owner>): Promise<void> {
-  const { stdout: version } = await run(join(bin, 'postgres'), ['--version']);
+  const { stdout: version } = await execute(join(bin, 'postgres'), ['--version']);
   const key = [version, as?.uid ?? process.getuid?.(), ...INITDB_OPTIONS].join(' ');
   const kept = join(CACHE, hash('sha256', key).slice(0, 16));
   if (existsSync(kept)) {
-    await run('cp', ['-a', kept, data]);
+    await execute('cp', ['-a', kept, data]);
     return;
   }
-  await run(join(bin, 'initdb'), ['-D', data, ...INITDB_OPTIONS], { cwd: dirname(data), ...as });
+  await execute(join(bin, 'initdb'), ['-D', data, ...INITDB_OPTIONS], { cwd: dirname(data), ...as });
   // The copy fails if another process was faster, or if the cache belongs to another user.
   const keep = 'mkdir -p "$0" && cp -a "$1" "$2.$$" && mv -T "$2.$$" "$2"; rm -rf "$2.$$"';
-  await run('sh', ['-c', keep, CACHE, data, kept]);
+  await execute('sh', ['-c', keep, CACHE, data, kept]);
 }
 
 /** Starts a server with an empty database cluster. It ends with this process, even if this process is killed. */
@@ -106,7 +104,7 @@ export async function startPostgres() {
     child.stdin?.end(how === 'fast' ? 'INT\n' : 'QUIT\n');
     await ended;
   };
-  const remove = () => stop('immediate').then(() => run('rm', ['-rf', folder]));
+  const remove = () => stop('immediate').then(() => execute('rm', ['-rf', folder]));
 
   const creating = createCluster(data, bin, as).then(() => onFreePort(startOn));
   creating.catch(remove);

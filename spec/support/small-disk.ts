@@ -1,11 +1,9 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterTest, temporaryFolder } from './cleanup.ts';
+import { execute } from './command.ts';
 import { describeWith } from './requirements.ts';
-
-const run = promisify(execFile);
 
 export type SmallDisk = Awaited<ReturnType<typeof mountSmallDisk>>;
 
@@ -17,9 +15,9 @@ export function describeWithSmallDisk(title: string, define: () => void): void {
 
 export async function mountSmallDisk(megabytes: number) {
   const path = await temporaryFolder();
-  await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'ticker-spec', path]);
+  await execute('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'ticker-spec', path]);
   // Lazy unmount: files that are still open must not prevent it.
-  afterTest(() => run('umount', ['--lazy', path]));
+  afterTest(() => execute('umount', ['--lazy', path]));
   const ballast = join(path, 'ballast');
   return {
     path,

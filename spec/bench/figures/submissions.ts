@@ -1,15 +1,13 @@
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { temporaryFolder } from '../../support/cleanup.ts';
+import { execute } from '../../support/command.ts';
 import { residentBytes } from '../../support/proc.ts';
 import { type Program, request, startServices } from '../../support/program.ts';
 import type { Figure } from '../bench.ts';
 import { cpuOf, gatherCrowd, startPeer, startRedis, streamOf } from '../server.ts';
 
-const run = promisify(execFile);
 const TASK = { action: 'uppercase', data: { text: 'hello world' } };
 const BATCH = 1000;
 const BATCHES = 'product, batches';
@@ -62,7 +60,7 @@ async function submit(origin: string, connections: number, seconds: number, { pa
   const script = join(await temporaryFolder(), 'post.lua');
   const headers = 'wrk.headers["Content-Type"] = "application/json"';
   await writeFile(script, `wrk.method = "POST"\n${headers}\nwrk.body = '${body}'\n`);
-  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, origin + path]);
+  const { stdout } = await execute('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, origin + path]);
   const count = (what: RegExp) => Number(what.exec(stdout)?.[1] ?? 0);
   return { requests: count(/(\d+) requests in/), refused: count(/Non-2xx or 3xx responses: (\d+)/) };
 }
