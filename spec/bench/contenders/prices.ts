@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { startSchedule, systemClock } from '../../../workers/shared/clock.ts';
 
 /** A tick of the size and shape that the product sends, for peers that do not compute prices. */
 export function tickText(): string {
@@ -9,13 +10,7 @@ export function tickText(): string {
   return JSON.stringify({ type: 'ticker', data });
 }
 
-export function everySecond(tick: () => void): void {
-  const next = () => {
-    tick();
-    everySecond(tick);
-  };
-  setTimeout(next, 1000 - (Date.now() % 1000));
-}
+export const everySecond = (tick: () => void) => startSchedule(systemClock, 1000, async () => tick());
 
 export function tellPort(server: Server, backlog = 511): void {
   server.listen(0, '127.0.0.1', backlog, () => {
