@@ -64,11 +64,7 @@ async function start(name: 'nginx' | 'caddy', heading: string, configure: Config
     .replaceAll('127.0.0.1:8081', new URL(services.ticker).host)
     .replaceAll('127.0.0.1:8080', new URL(services.tasks).host);
   const env = { ...process.env, HOME: folder, XDG_DATA_HOME: folder };
-  const { exited, errors } = watch(spawn(program(name) ?? name, await configure(sites, folder, port), { env }));
-  let ended = false;
-  void exited.then(() => {
-    ended = true;
-  });
+  const { child, errors } = watch(spawn(program(name) ?? name, await configure(sites, folder, port), { env }));
 
   const to = (servername: string) => ({
     servername,
@@ -88,7 +84,7 @@ async function start(name: 'nginx' | 'caddy', heading: string, configure: Config
   }
   // Neither proxy reports when it listens.
   while ((await ask(TICKER, '/').catch(() => undefined)) === undefined)
-    if (ended) throw new Error(`${name} ended: ${errors()}`);
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error(`${name} ended: ${errors()}`);
   return { services, ask, stream: `wss://127.0.0.1:${port}/ws/ticker`, to };
 }
 
