@@ -13,22 +13,13 @@ import { eventually } from '../support/until.ts';
 const PATHS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const executablePath = PATHS.find((path) => existsSync(path));
 const ARGUMENTS = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-extensions',
-  '--disable-field-trial-config',
-  '--no-startup-window',
+  ...['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--no-startup-window', '--disable-extensions'],
+  ...['--disable-background-networking', '--disable-component-update', '--disable-field-trial-config'],
   // Without these flags Chromium throttles timers in a background page.
-  '--disable-background-timer-throttling',
-  '--disable-backgrounding-occluded-windows',
+  ...['--disable-background-timer-throttling', '--disable-backgrounding-occluded-windows'],
   '--disable-renderer-backgrounding',
   // All pages of a context share a renderer process: a new process costs as much CPU time as a page.
-  '--renderer-process-limit=1',
-  '--disable-site-isolation-trials',
+  ...['--renderer-process-limit=1', '--disable-site-isolation-trials'],
   '--disable-features=IsolateOrigins,site-per-process,SpareRendererForSitePerProcess,' +
     // The popups of the address bar are pages, which take half of the CPU time of a new window.
     'WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup',
