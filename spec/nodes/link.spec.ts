@@ -1,6 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { CHANNEL, type DirectOptions } from '../../db/postgres/database.ts';
+import { deleteNode } from '../../db/postgres/nodes.ts';
 import { DatabaseUnavailable } from '../../db/task-store.ts';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
@@ -202,6 +203,7 @@ async function openNode({ url }: Schema, linkUrl = url) {
         const failure = failures.pop();
         if (failure !== undefined) throw failure;
         recovered.push(owner);
+        await database.query('DELETE FROM queue_counts WHERE owner = $1', [owner]);
         await database.query("UPDATE messages SET state = 'waiting', owner = NULL WHERE owner = $1", [owner]);
         return [];
       },
@@ -232,9 +234,9 @@ const ids = async ({ sql }: Schema) =>
   (await sql<{ id: string }>('SELECT id FROM nodes ORDER BY id')).map(({ id }) => id);
 
 describeWithPostgres('the heartbeats of nodes', () => {
-  it('delete the row of a node that has stopped or is gone, recover the messages of owners without a row, and let a node that stood still return', async () => {
+  it('delete the row of a node that has stopped or is gone, recover the messages or counts of owners without a row, and let a node that stood still return', async () => {
     const schema = await migratedSchema();
-    await insertRunning(schema, 'task', 'owner of another start');
+    await schema.sql("INSERT INTO queue_counts (owner, lane) VALUES ('owner of another start', 'groups')");
     const [one, other, stopped] = [await openNode(schema), await openNode(schema), await openNode(schema)];
     await stopped.heartbeat.close();
     const { missed } = other.counts;
@@ -252,6 +254,8 @@ describeWithPostgres('the heartbeats of nodes', () => {
     await other.beat();
     expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
     expect(other.lines.find(({ msg }) => msg.startsWith('this node stood still'))).to.include({ level: 40 });
+    const { query } = one.bus.receiving;
+    expect(await deleteNode(query, { id: other.id, counter: 0 }), 'that has beaten since').to.equal(false);
     await one.beat(5);
     await other.beat();
     await one.beat(7);

@@ -24,7 +24,7 @@ async function run(queue: TestQueue, count: number, before = async (_: number) =
   return ids;
 }
 
-export function describeLimits({ it }: QueueTests): void {
+export function describeLimits({ it, driver: { isDurable } }: QueueTests): void {
   it('limit keys take turns within a priority, and each keeps the order of its messages', async (queue) => {
     await publish(queue, 'abcdef', 'one');
     await publish(queue, 'ghi', 'two');
@@ -93,6 +93,7 @@ export function describeLimits({ it }: QueueTests): void {
     expect(await queue.takeIds(5)).to.equal('c');
     await queue.settle(b, discard());
     expect(await queue.takeIds(5)).to.equal('d');
+    expect([await queue.purge({ all: true }), await queue.takeIds(5)]).to.deep.equal(['b', '']);
     await queue.expectCounts({ waiting: 0, limited: 1, inFlight: 4 });
   });
 
@@ -204,6 +205,7 @@ export function describeLimits({ it }: QueueTests): void {
       if (what.includes('cancelled')) await queue.cancel('a');
       queue.now += 500;
       await queue.settle(a, settlement, times);
+      await publish(queue, 'c');
       if (countsFrom !== undefined) {
         expect(await queue.takenAt(START + countsFrom + 999)).to.equal('');
         queue.now += 1;
@@ -242,18 +244,31 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takenAt(START + 5000)).to.equal('c');
     });
 
-  it('a rate counts the attempt of before a restart, and the one after it', async (queue) => {
-    await setLimits(queue, { rate: { count: 1, ms: 1000 } });
-    await publish(queue, 'ab');
-    await reportStart(queue, await queue.next());
-    await queue.restart();
-    expect(await queue.takeIds(9)).to.equal('');
-    queue.now = START + 1000;
-    const a = await queue.next(true);
-    expect(a.id).to.equal('a');
-    await reportStart(queue, a);
-    await queue.settle(a, complete());
-    expect([await queue.takenAt(START + 1999), await queue.takenAt(START + 2000)]).to.deep.equal(['', 'b']);
+  for (const what of isDurable ? ['a restart', 'a death, whose start was not reported'] : ['a restart'])
+    it(`a rate counts the attempt of before ${what}, and the one after it`, async (queue) => {
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await publish(queue, 'ab');
+      const former = await queue.next();
+      if (what === 'a restart') await reportStart(queue, former);
+      await (what === 'a restart' ? queue.restart() : queue.die());
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now = START + 1000;
+      const a = await queue.next(true);
+      expect(a.id).to.equal('a');
+      for (const delivery of [former, a]) await reportStart(queue, delivery, delivery === a ? queue.now : START);
+      await queue.settle(a, complete());
+      expect([await queue.takenAt(START + 1999), await queue.takenAt(START + 2000)]).to.deep.equal(['', 'b']);
+    });
+
+  it('a rate gives starts back in slices, so that a take is short', async (queue) => {
+    await setLimits(queue, { rate: { count: 300, ms: 1000 } });
+    await publish(queue, numbers(600));
+    await queue.settleAll(await queue.takeAll(300), complete());
+    queue.now += 1000;
+    for (const limited of [100, 0]) {
+      await queue.takeIds(1);
+      await queue.expectCounts({ limited });
+    }
   });
 
   for (const seed of [1, 2, 3])

@@ -111,8 +111,8 @@ export function describeReading({ it, driver }: QueueTests): void {
     await queue.discard('x');
     await queue.publish('abcdefg');
     const [a, b, c] = await queue.takeAll(5);
-    await queue.settle(a, retry(queue.now + 60));
     await queue.settle(b, retry(queue.now + 50));
+    await queue.settle(a, retry(queue.now + 60));
     await queue.settle(c, complete());
     expect(await queue.located({ state: 'waiting' })).to.equal('fg');
     expect(await queue.located({ state: 'retrying' })).to.equal('ba');
@@ -290,6 +290,18 @@ export function describeReading({ it, driver }: QueueTests): void {
       expect(first.next).to.have.length('state' in filter ? 4 : 1);
       expect((await queue.store.reads.search(filter.state ? filter : {}, first.next, 9000)).found).to.have.length(2000);
     }
+  });
+
+  it('searching for a text reads tasks of a bounded size, but at least one, and continues after them', async (queue) => {
+    for (const [id, size] of Object.entries({ a: 1, b: 2.2e6, c: 1e6, d: 1e6 }))
+      await queue.publish(id, { body: messageOf(id, 'sum', { text: 'x'.repeat(size) }).body });
+    const pages: string[] = [];
+    for (let next: Position | undefined = []; next !== undefined; ) {
+      const page = await queue.store.reads.search({ text: 'x' }, next.length > 0 ? next : undefined, 9);
+      pages.push(idsOf(page.found));
+      next = page.next;
+    }
+    expect(pages).to.deep.equal(['dc', 'b', 'a', '']);
   });
 
   const limitKey = 'ü\0"acme"';

@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { PROCESS_DIED } from '../../../db/attempt-history.ts';
 import { EXHAUSTED } from '../../../db/message-change.ts';
@@ -342,6 +343,8 @@ describeWithPostgres('PostgresStore', () => {
           () => purgeIn(store, selection()),
           () => Promise.all(some().map((id) => store.cancel(id))),
           () => recover(queue, random.pick(owners)),
+          () => Promise.all(some().map((id) => store.runNow(id))),
+          () => store.setLimits('sum', random.pick([undefined, { concurrency: 50 }]), 'api'),
           () => store.report(held.map((delivery) => ({ delivery, startedAt: START, progress: undefined }))),
         ];
         const settled = held.splice(0, random.below(20)).map((delivery) => ({ delivery, settlement: settlement() }));
@@ -357,6 +360,13 @@ describeWithPostgres('PostgresStore', () => {
     const next = await openQueue(schema.url, 'next');
     expect(await next.store.counts()).to.deep.equal({ ...counts, evicted: 0 });
     expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
+  });
+
+  it('keeps nothing of a key without a task for the limits of each key', async () => {
+    const { sql, one, store } = await fresh();
+    await store.setLimits('sum', { perKey: { concurrency: 1 } }, 'api');
+    for (const limitKey of 'ab') await one.settleAll(await one.running(limitKey, { limitKey }), complete());
+    expect(await sql('SELECT limit_key FROM limit_uses')).to.deep.equal([]);
   });
 
   it('accepts tasks without limits while a transaction changes tasks with limits', async () => {
@@ -493,6 +503,12 @@ describeWithPostgres('PostgresStore', () => {
     expect(await other.settle(c, complete())).to.equal('applied');
     // A node that forgot its second delivery of `a` would take it again after `d`.
     expect([await one.takeIds(5), await one.takeIds(5)]).to.deep.equal(['d', '']);
+    await one.publishTogether(numbers(100));
+    await one.takeAll(100);
+    const { mock: slices } = mock.method(PostgresDatabase.prototype, 'transaction');
+    await recover(other, 'one');
+    expect(slices.callCount(), 'of 100, 2 and none').to.equal(3);
+    await other.expectCounts({ inFlight: 0, waiting: 102 });
   });
 
   it('two nodes hold up nobody but the node that runs a suspect', async () => {

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { renameSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
@@ -78,6 +78,18 @@ describe('SqliteStore', () => {
     const [a, ...others] = await queue.takeAll(3);
     expect(a).to.include({ id: 'a', attempt: 1, crashes: 0, isSuspect: false, delivery: 2 });
     expect(idsOf(others)).to.equal('bc');
+  });
+
+  it('a data folder whose file is replaced has the queue of the other file', async () => {
+    const [{ queue, folder }, other] = [await start(), await start()];
+    await queue.running('ab');
+    await other.queue.publish('c');
+    await other.store.close();
+    for (const suffix of ['-wal', '-shm']) rmSync(join(folder, `tasks.db${suffix}`));
+    renameSync(join(other.folder, 'tasks.db'), join(folder, 'tasks.db'));
+    expect(await queue.takeIds(5)).to.equal('c');
+    await queue.expectCounts({ accepted: 1, waiting: 0, inFlight: 1 });
+    expect(await queue.located({ state: 'running' })).to.equal('c');
   });
 
   it('a queue in memory delivers what was running again after each stop, which syncs it, and counts no death', async () => {
