@@ -14,8 +14,7 @@ export async function fire({ store }: TestQueue, id: string | undefined, about: 
   const task = id === undefined ? undefined : { at: dueAt, message: { ...messageOf(id), schedule: 's' } };
   const firing = { name: 's', definition: '{}', dueAt, nextAt: START + 20, task, isExclusive: false, ...about };
   const told: (string | undefined)[] = [];
-  const outcome = await store.schedules.fire(firing, () => told.push(id));
-  return [outcome, ...told].join(' ');
+  return [await store.schedules.fire(firing, () => told.push(id)), ...told].join(' ');
 }
 
 const find = async ({ store }: TestQueue, name = 's') => store.schedules.find(name);

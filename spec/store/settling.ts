@@ -7,7 +7,6 @@ import { HOUR, type QueueTests, START, type TestQueue } from './stage.ts';
 
 const EVERY: readonly Settlement[] = [complete('late'), ack, retry(START + HOUR), discard(), release, cancel];
 
-/** Expects that no settlement of `delivery` has an effect. */
 async function expectLate(queue: TestQueue, delivery: Delivery): Promise<void> {
   const before = await queue.store.reads.find(delivery.id);
   await queue.unchanged(async () => {

@@ -225,8 +225,7 @@ export class TestQueue {
   /** Expects that all tasks in the store have ended in this way. */
   async expectEnded(ended: Partial<db.QueueCounts>): Promise<void> {
     const left = { waiting: 0, limited: 0, scheduled: 0, retrying: 0, inFlight: 0, bytes: 0 };
-    const none = { completed: 0, dead: 0, dropped: 0, cancelled: 0, ...left };
-    await this.expectCounts({ ...none, ...ended });
+    await this.expectCounts({ completed: 0, dead: 0, dropped: 0, cancelled: 0, ...left, ...ended });
   }
 
   async unchanged<Value>(change: () => Promise<Value>): Promise<Value> {

@@ -3,7 +3,6 @@ import { type BulkResult, deadLetterBounds, type Pace, type TaskStore, type Task
 import { select } from '../../main/tasks/search.ts';
 import { afterTest } from '../support/cleanup.ts';
 
-/** Keeps fewer dead letters during the test. */
 export function boundDeadLetters(bounds: Partial<typeof deadLetterBounds>): void {
   const usual = { ...deadLetterBounds };
   Object.assign(deadLetterBounds, bounds);
