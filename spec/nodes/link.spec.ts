@@ -50,12 +50,20 @@ describeWithPostgres('the bus', () => {
 
   it('sends task events only while another node follows, and forgets a follower that is gone', async () => {
     let shift = 0;
-    const { one, other } = await openPair({ ...systemClock, now: () => systemClock.now() + shift });
+    const { url, one } = await openPair({ ...systemClock, now: () => systemClock.now() + shift });
+    const clock = new ManualClock();
+    const other = await openBus(url, clock);
     one.bus.send({ topic: 'event', event: accepted('unheard') });
     other.bus.follow(true);
     other.bus.send(READY);
+    clock.advance(0);
     await expectReceived(one, READY);
-    shift = 3_000;
+    await until(() => clock.timers === 2);
+    shift = 5_000;
+    clock.advance(2_000);
+    other.bus.send(PAUSE);
+    await expectReceived(one, READY, PAUSE);
+    shift = 10_000;
     one.bus.send({ topic: 'event', event: accepted('heard') });
     await expectReceived(other, { topic: 'event', event: accepted('heard') });
     other.bus.follow(false);
@@ -103,10 +111,11 @@ describeWithPostgres('the bus', () => {
     clock.advance(0);
     await expectReceived(other, first);
     await until(() => clock.timers === 1);
-    clock.advance(10);
-    await new Promise(setImmediate);
     one.bus.send(READY);
-    clock.advance(0);
+    clock.advance(9);
+    await new Promise(setImmediate);
+    expect(clock.timers, 'within the interval').to.equal(1);
+    clock.advance(1);
     await expectReceived(other, first, READY);
     for (const message of [cancel('after the interval'), PAUSE]) one.bus.send(message);
     one.bus.follow(true);
@@ -143,9 +152,11 @@ describe('the link', () => {
     const clock = new ManualClock();
     const opened: DirectOptions[] = [];
     const destroyed = new Set<DirectOptions>();
+    const limits = new Set<number>();
     const connect: Connect = async (_url, options) => {
       opened.push(options);
-      return { rows: async () => [], destroy: () => void destroyed.add(options) };
+      const rows = async (_text: string, _values: unknown, limitMs: number) => limits.add(limitMs) && [];
+      return { rows, destroy: () => void destroyed.add(options) };
     };
     const open = () => new Link({ databaseUrl: '', connect, clock, random: systemRandom, log: captureLog().log });
     const [link, waiting] = [open(), open()];
@@ -160,7 +171,7 @@ describe('the link', () => {
     clock.advance(200);
     link.close();
     await new Promise(setImmediate);
-    expect([clock.timers, opened.length, destroyed.size]).to.deep.equal([0, 4, 4]);
+    expect([clock.timers, opened.length, destroyed.size, ...limits]).to.deep.equal([0, 4, 4, 2000]);
   });
 
   it('is opened again after delays that grow up to two seconds, and are short again once it was open', async () => {
@@ -239,6 +250,8 @@ describeWithPostgres('the heartbeats of nodes', () => {
     await schema.sql("INSERT INTO queue_counts (owner, lane) VALUES ('owner of another start', 'groups')");
     const [one, other, stopped] = [await openNode(schema), await openNode(schema), await openNode(schema)];
     await stopped.heartbeat.close();
+    const before = { id: other.id, counter: -1 };
+    expect(await deleteNode(other.bus.receiving.query, before), 'a node that beats').to.equal(false);
     const { missed } = other.counts;
     one.failures.push(new Error('the first recovery fails'));
     await one.beat(10);

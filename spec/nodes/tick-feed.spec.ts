@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { CHANNEL } from '../../db/postgres/database.ts';
+import { holdLease } from '../../db/postgres/nodes.ts';
 import type { Bus } from '../../main/nodes/bus.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import type { LifecycleMessage } from '../../main/ticker/pid-registry.ts';
@@ -15,7 +16,7 @@ import { describeWithPostgres, migratedSchema, type Schema } from '../support/se
 import { severable } from '../support/severable.ts';
 import { pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
-import { expectSmoothPrices, openBus, pricesIn } from './parts.ts';
+import { expectSmoothPrices, openBus, openDatabase, pricesIn } from './parts.ts';
 
 const INTERVAL_MS = 100;
 const SETTINGS = { intervalMs: INTERVAL_MS, clock: systemClock };
@@ -80,37 +81,73 @@ const publish = ({ sql }: Schema, tick: object) =>
   sql(`SELECT pg_notify(${CHANNEL}, $1)`, [JSON.stringify({ from: 'spec', topic: 'tick', ...tick })]);
 
 describe('the tick feed', () => {
-  it('updates its lease one request at a time, uses it for 1.5 s from the request, and stays closed', async () => {
+  it('updates its lease one request at a time, uses it for 1.5 s from the request, and not after a refused renewal or during a release', async () => {
     const clock = new ManualClock();
     const tick = { symbols: 'A', prices: [1], timestamp: 1 };
     const requests: unknown[] = [];
-    const query = async (_text: string, [, durationMs]: unknown[]) => {
-      requests.push(durationMs);
+    let rows: object[] = [{ epoch: 5, state: JSON.stringify({ epoch: 4, number: 7, ...tick }) }];
+    const query = async (_text: string, [, durationMs, state]: unknown[], limitMs: number) => {
+      requests.push([durationMs, limitMs, state && JSON.parse(state as string).number, feed.isLeader]);
       await new Promise(setImmediate);
       clock.jump(400);
       requests.push('answered');
-      return [{ epoch: 5, state: JSON.stringify({ epoch: 4, number: 7, ...tick }) }];
+      return rows;
     };
     const bus = Object.assign(new EventEmitter(), { id: 'one', receiving: { isUp: true, query }, send() {} });
     const feed = new NodeTickFeed({ ...SETTINGS, clock, bus: bus as unknown as Bus, log: captureLog().log });
-    bus.emit('message', { topic: 'tick', epoch: 4, number: 9, ...tick });
+    const relayed: number[] = [];
+    feed.follow({ onPrices() {}, onTick: ({ epoch }) => relayed.push(epoch) });
+    const send = (epoch: number) => bus.emit('message', { topic: 'tick', epoch, number: 9, ...tick });
+    const answered = async () => {
+      await until(() => requests.includes('answered'));
+      await new Promise(setImmediate);
+      return [...requests.splice(0), feed.isLeader];
+    };
+    send(4);
     for (const isWanted of [true, false, true]) feed.setLeaseWanted(isWanted);
     await until(() => requests.length >= 6);
-    await new Promise(setImmediate);
-    expect([requests, clock.timers]).to.deep.equal([[1750, 'answered', 1750, 'answered', 1750, 'answered'], 1]);
+    const renewed = [[1750, 500, 9, true], 'answered'];
+    expect(await answered()).to.deep.equal([[1750, 500, null, false], 'answered', ...renewed, ...renewed, true]);
+    expect(clock.timers).to.equal(1);
     expect(new Float64Array(feed.lease)[0]).to.be.below(Number(process.hrtime.bigint()) / 1e6 + 1_100);
     clock.jump(1_099);
     expect(feed.publish(tick)).to.include({ epoch: 5, number: 10 });
     clock.jump(1);
     expect(feed.isLeader).to.equal(false);
+    expect(await answered(), 'stores the first tick at once').to.deep.equal([[1750, 500, 10, false], 'answered', true]);
+    rows = [];
+    clock.advance(500);
+    expect(await answered()).to.deep.equal([[1750, 500, 10, true], 'answered', false]);
+    expect([feed.publish(tick), new Float64Array(feed.lease)[0]]).to.deep.equal([undefined, 0]);
+    rows = [{ epoch: 7, state: null }];
+    clock.advance(250);
+    expect(await answered()).to.deep.equal([[1750, 500, null, false], 'answered', true]);
+    for (const epoch of [6, 9, 6]) send(epoch);
+    clock.jump(3_500);
+    send(6);
+    expect([relayed, feed.isLeader], 'an earlier epoch after a pause').to.deep.equal([[4, 9, 6], false]);
+    clock.advance(500);
+    expect((await answered()).at(-1)).to.equal(true);
     await feed.close();
     feed.setLeaseWanted(true);
-    await new Promise(setImmediate);
-    expect([requests.slice(6), clock.timers]).to.deep.equal([[0, 'answered'], 0]);
+    expect([requests, clock.timers]).to.deep.equal([[[0, 500, 9, false], 'answered'], 0]);
   });
 });
 
 describeWithPostgres('the tickers of many nodes', () => {
+  it('hold one lease, whose state only its owner changes, and whose epoch rises with each owner', async () => {
+    const { query } = openDatabase((await migratedSchema()).url);
+    for (const [owner, durationMs, state, lease] of [
+      ['one', 0, 'none', { epoch: 1, state: null }],
+      ['one', 0, 'new', { epoch: 1, state: 'new' }],
+      ['other', 60_000, 'old', { epoch: 2, state: 'new' }],
+      ['one', 0, 'old', undefined],
+      ['other', 0, null, { epoch: 2, state: 'new' }],
+      ['one', 0, 'old', { epoch: 3, state: 'new' }],
+    ] as const)
+      expect(await holdLease(query, owner, durationMs, state)).to.deep.equal(lease);
+  });
+
   it('send the same ticks, which one of them makes, and greet those who come with the latest prices', async () => {
     const nodes = await startNodes(await migratedSchema(), 3);
     const greetings = nodes.slice(1).map(({ snapshot }) => snapshot);

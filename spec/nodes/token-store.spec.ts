@@ -23,10 +23,7 @@ async function openNode(url: string, options: Partial<NodeTokenStoreOptions> = {
   return { bus, log, store, removed };
 }
 
-/**
- * Opens a node's token store. The answers of slow queries are held until `goOn` is called; `held` is the number of
- * held answers.
- */
+/** Opens a node's token store. Answers of slow queries are held until `goOn` is called; `held` returns their number. */
 async function openSlowly(url: string, isSlow: (text: string) => boolean) {
   const { bus, log } = await openBus(url);
   const database = openDatabase(url);
@@ -74,6 +71,9 @@ describeWithPostgres('the token stores of several nodes', () => {
     const found = await Promise.all(['a', 'b', 'c', 'other'].map((id) => one.store.find(id)));
     expect(found).to.deep.equal([false, true, true, true]);
     expect([one.removed, other.removed]).to.deep.equal([['a'], ['a']]);
+    const { store } = await openNode(url, { maxTokens: 1 });
+    expect(await Promise.all(['b', 'c'].map((id) => store.find(id)))).to.deep.equal([true, true]);
+    expect(await errorOf(() => store.find('other')), 'twice its bound').to.be.instanceOf(TokenStoreUnavailable);
   });
 
   it('do not trust their cache while revocations may be missed, and read it again after that', async () => {
@@ -168,12 +168,16 @@ describeWithPostgres('the token stores of several nodes', () => {
     expect(await store.find('b')).to.equal(false);
   });
 
-  it('delete the rows of expired tokens', async () => {
+  it('delete the rows of tokens that have expired by the clocks of all nodes', async () => {
     const { url, sql } = await migratedSchema();
     const clock = new ManualClock();
-    await sql("INSERT INTO tokens (id, key_id, expires_at) SELECT n, 'k', 1 FROM generate_series(1, 1001) AS n");
+    const insert = "INSERT INTO tokens (id, key_id, expires_at) SELECT n, 'k', $2 FROM generate_series(1, $1) AS n";
+    await sql(insert, [1001, clock.now() - 60_001]);
     const { store } = await openNode(url, { clock });
     expect(await sql('SELECT id FROM tokens'), 'more than a slice').to.deep.equal([]);
+    await sql(insert, [1, clock.now() - 60_000]);
+    const { store: late } = await openNode(url, { clock });
+    expect(await sql('SELECT id FROM tokens')).to.have.length(1);
     await store.put({ id: 'a', keyId: 'k', expiresAt: clock.now() + 1000 });
     await store.put({ id: 'b', keyId: 'k', expiresAt: clock.now() + 3_600_000 });
     clock.advance(1000);
@@ -182,5 +186,7 @@ describeWithPostgres('the token stores of several nodes', () => {
       rows = (await sql('SELECT id FROM tokens')).length;
     }
     expect(await sql('SELECT id FROM tokens')).to.deep.equal([{ id: 'b' }]);
+    for (const each of [store, late]) each.close();
+    expect(clock.timers).to.equal(0);
   });
 });
