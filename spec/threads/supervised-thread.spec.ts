@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { SupervisedThread } from '../../main/threads/supervised-thread.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -5,7 +6,10 @@ import { captureLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 describe('a supervised worker', () => {
-  it('is restarted later if the process cannot create a thread', async () => {
+  it('is restarted with growing delays, also if the process cannot create a thread, and at once after ten seconds', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    let now = 0;
+    mock.method(performance, 'now', () => now);
     const { log, lines } = captureLog();
     let spawned = 0;
     const worker = new SupervisedThread({
@@ -17,9 +21,15 @@ describe('a supervised worker', () => {
     });
     afterTest(() => worker.stop());
     void worker.start();
-    await until(() => spawned >= 4);
+    const delays = () => lines.flatMap(({ delayMs }) => delayMs ?? []);
+    const expected = [0, 100, 500, 1000, 5000, 5000, 0];
+    for (const [index, delayMs] of expected.entries()) {
+      await until(() => delays().length > index);
+      mock.timers.tick(delayMs);
+      if (index === 5) now = 10_000;
+    }
+    expect(delays()).to.deep.equal(expected);
     const failures = lines.filter(({ msg }) => msg === 'the test thread failed');
-    expect(failures).to.have.length(1);
-    expect(worker.restarts).to.be.at.least(3);
+    expect([failures.length, worker.restarts]).to.deep.equal([1, expected.length]);
   });
 });

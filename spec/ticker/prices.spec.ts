@@ -1,4 +1,6 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
+import { ByteBudget } from '../../main/http/request-body.ts';
 import { keepPrices, type PriceHistory, priceHistory } from '../../main/ticker/prices.ts';
 import { onceForSuite } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -63,7 +65,9 @@ describe('GET /prices/history', () => {
     expect(Object.keys(body.prices)).to.deep.equal(['BTC-USD', 'ETH-USD', 'SOL-USD']);
     for (const prices of Object.values(body.prices)) expect(prices).to.have.length(body.timestamps.length);
     expect(body.prices['BTC-USD'].at(-1)).to.be.within(40_000, 44_000);
+    const { mock: taken } = mock.method(ByteBudget.prototype, 'take');
     expect((await get('?seconds=1')).body.timestamps.length).to.be.at.most(1);
+    expect(taken.calls.map((call) => (call.this as ByteBudget).limit)).to.deep.equal([8 * 1024 * 1024]);
   });
 
   it('refuses a number of seconds out of its range, and requires a valid token, which may be in the query', async () => {
@@ -80,8 +84,17 @@ describe('GET /prices/history', () => {
 const START = 1_790_000_000;
 const DAY = 86_400;
 
-/** A node with a history of its own. All nodes share a store, which fails while `store.isDown` is true. */
-async function startNode(store: { saved?: string; isDown: boolean }, clock: ManualClock, names = SYMBOLS) {
+/** Store that nodes share. It fails while it is down. */
+interface SharedStore {
+  saved?: string;
+  isDown: boolean;
+  saves: number;
+  /** What saving waits for. */
+  held?: Promise<void>;
+}
+
+/** A node with a history of its own. */
+async function startNode(store: SharedStore, clock: ManualClock, names = SYMBOLS) {
   const history = priceHistory(names, 1000);
   const fail = () => store.isDown && Promise.reject(new Error('the database is down'));
   const { log, lines } = captureLog();
@@ -91,6 +104,8 @@ async function startNode(store: { saved?: string; isDown: boolean }, clock: Manu
     store: {
       reads: { readHistory: async () => (await fail()) || store.saved },
       saveHistory: async (_, text) => {
+        store.saves += 1;
+        await store.held;
         await fail();
         store.saved = text;
       },
@@ -105,7 +120,7 @@ async function startNode(store: { saved?: string; isDown: boolean }, clock: Manu
 
 describe('the kept history of prices', () => {
   it('has the ticks of before a restart, and the first of each minute of the last day, but none of other symbols', async () => {
-    const store: Parameters<typeof startNode>[0] = { isDown: false };
+    const store: SharedStore = { isDown: false, saves: 0 };
     const clock = new ManualClock(START * 1000);
     const first = await startNode(store, clock);
     for (let second = START - 2 * DAY; second <= START; second++) first.history.add(second, [second, 2]);
@@ -126,17 +141,23 @@ describe('the kept history of prices', () => {
   });
 
   it('is saved by the leader once a minute, from which other nodes take what they have missed; a failure of the store delays nothing', async () => {
-    const store: Parameters<typeof startNode>[0] = { isDown: true };
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const store: SharedStore = { isDown: true, saves: 0, held: promise };
     const clock = new ManualClock(START * 1000);
     const leader = await startNode(store, clock);
     leader.history.add(START, [1, 2]);
     clock.advance(60_000);
-    await leader.stop();
-    expect(store.saved).to.equal(undefined);
+    const stopped = leader.stop();
+    await new Promise(setImmediate);
+    expect([store.saves, clock.timers], 'while a save is in progress').to.deep.equal([1, 0]);
+    resolve();
+    await stopped;
+    expect([store.saves, store.saved]).to.deep.equal([2, undefined]);
     store.isDown = false;
     const other = await startNode(store, clock);
     other.isLeader = false;
     other.history.add(START + 1, [1, 2]);
+    leader.history.add(START + 600, [1, 2]);
     await leader.stop();
     clock.advance(60_000);
     await until(async () => (await other.timestamps(900)).join() === [START, START + 1].join());

@@ -164,17 +164,32 @@ describe('a ticker thread that hangs', () => {
       mock.timers.tick(1_000);
     }
     expect([lines, ticks, new Set(calls)]).to.deep.equal([[], [], new Set([true])]);
+    const { mock: publish } = mock.method(feed, 'publish', () => undefined);
     subscribe();
     grantLease();
+    await until(() => publish.callCount() > 3);
+    expect([ticks, ticker.history.size], 'ticks that cannot be published').to.deep.equal([[], 0]);
+    publish.restore();
     await until(() => ticks.length > 3);
   });
 });
 
 describe('a ticker that is stopped', () => {
-  it('ticks no more, and does not start if it is still starting', async () => {
-    const { ticker, subscribe, tickTo, ticks, lines } = await startTicker({ intervalMs: 1 });
+  it('ticks no more, releases the lease, and does not start if it is still starting', async () => {
+    mock.timers.enable({ apis: ['setInterval'] });
+    const { feed, calls, grantLease } = fakeFeed();
+    grantLease();
+    const { ticker, subscribe, tickTo, ticks, lines } = await startTicker({ intervalMs: 1, feed });
     await tickTo(subscribe().client);
-    await ticker.stop();
+    await heartbeat(ticker);
+    let isOver = false;
+    const stopped = ticker.stop().then(() => {
+      isOver = true;
+    });
+    mock.timers.tick(1_000);
+    await new Promise(process.nextTick);
+    expect([isOver, calls.at(-1)], 'while the thread ends, after a heartbeat').to.deep.equal([false, false]);
+    await stopped;
     const count = ticks.length;
     subscribe().unsubscribe();
     await ticker.stop();
