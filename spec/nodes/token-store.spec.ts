@@ -186,6 +186,8 @@ describeWithPostgres('the token stores of several nodes', () => {
       rows = (await sql('SELECT id FROM tokens')).length;
     }
     expect(await sql('SELECT id FROM tokens')).to.deep.equal([{ id: 'b' }]);
+    // Two for deletions, and one for the expiry of the cached token.
+    await until(() => clock.timers === 3);
     for (const each of [store, late]) each.close();
     expect(clock.timers).to.equal(0);
   });

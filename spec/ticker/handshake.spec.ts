@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { TickerAppOptions } from '../../main/ticker/service.ts';
@@ -230,9 +231,14 @@ describe('a handshake', () => {
   });
 
   it('that was refused is cut off when the client keeps the connection open', async () => {
-    const bundle = await startTickerBundle({ limits: { timeouts: { handshakeMs: 500 } } });
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const bundle = await startTickerBundle({ limits: { timeouts: { handshakeMs: 0 } } });
     await refuseHalfOpen(bundle);
+    const destroy = mock.method(bundle.firstSocket(), 'destroy');
+    mock.timers.tick(1000);
     await bundle.empties();
+    mock.timers.tick(1000);
+    expect(destroy.mock.callCount(), 'is forgotten').to.equal(1);
   });
 
   type Gated = Awaited<ReturnType<typeof startGated>>;

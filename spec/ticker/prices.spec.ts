@@ -84,16 +84,9 @@ describe('GET /prices/history', () => {
 const START = 1_790_000_000;
 const DAY = 86_400;
 
-/** Store that nodes share. It fails while it is down. */
-interface SharedStore {
-  saved?: string;
-  isDown: boolean;
-  saves: number;
-  /** What saving waits for. */
-  held?: Promise<void>;
-}
+type SharedStore = { saved?: string; isDown: boolean; saves: number; held?: Promise<void> };
 
-/** A node with a history of its own. */
+/** A node with a history of its own, whose store fails while it is down, and saves once `held` is fulfilled. */
 async function startNode(store: SharedStore, clock: ManualClock, names = SYMBOLS) {
   const history = priceHistory(names, 1000);
   const fail = () => store.isDown && Promise.reject(new Error('the database is down'));

@@ -1,26 +1,30 @@
+import { once } from 'node:events';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
-import { openFilesLimit, shareDescriptors } from '../../main/http/connection-limiter.ts';
+import { type ConnectionShares, openFilesLimit, shareDescriptors } from '../../main/http/connection-limiter.ts';
+import type { Listener } from '../../main/http/listener.ts';
 import { startTicker } from '../../main/ticker/service.ts';
 import { MemoryTokenStore, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
 import { systemClock, systemRandom } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings } from '../support/program.ts';
+import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { fakeFeed } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 type Backend = Awaited<ReturnType<typeof openBackend>>;
 
 /** Starts service A with a feed whose ticks the spec sends, and with other parts of the backend if given. */
-async function begin(replace: Partial<Backend> = {}, clock = systemClock) {
+async function begin(replace: Partial<Backend> = {}, clock = systemClock, bounds: Partial<ConnectionShares> = {}) {
   const config = loadConfig(await freshSettings());
   const { log } = captureLog();
   const backend = await openBackend(config, systemClock, systemRandom, log);
   afterTest(() => backend.close());
-  const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
+  const shares = { ...shareDescriptors(openFilesLimit(), config.tasks.concurrency), ...bounds };
   const fake = fakeFeed();
   const parts = { ...backend, openTickFeed: () => fake.feed, ...replace };
   return { ...fake, backend, service: await startTicker(config, parts, () => [], shares, clock, log) };
@@ -52,6 +56,21 @@ describe('service A', () => {
       await service.stop(Promise.resolve());
     }
     expect([...new Set(calls.slice(calls.indexOf('saved')))]).to.deep.equal(['saved', false, 'closed']);
+  });
+
+  it('buffers little for a client, and has no more connections than its shares of the open files', async () => {
+    const { service } = await begin({}, systemClock, { ticker: 4, webSockets: 1 });
+    const { server, port } = service.listener as Listener;
+    const scope = [{ name: 'p', group: 'user', actions: '*', resources: '*', effect: 'allow' } as const];
+    const user = { user_id: 'demo', role: 'user', apiKey: 'key' };
+    const lines = handshake('/ws/ticker', await service.tokens.issue(user, scope, ''));
+    const connected = once(server, 'connection');
+    for (const status of [101, 503])
+      expect(await (await connectRaw(port, ...lines)).until(/\r\n\r\n/)).to.include(`HTTP/1.1 ${status}`);
+    expect((await connected)[0].writableHighWaterMark).to.equal(SOCKET_BUFFER);
+    for (let count = 0; count < 3; count++) await connectRaw(port);
+    expect(await (await connectRaw(port)).ended).to.equal('');
+    await service.stop(Promise.resolve());
   });
 
   it('warns once its token store is full, which it keeps open at its stop until the last user is done', async () => {
