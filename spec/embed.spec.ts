@@ -204,7 +204,6 @@ describe('embedded services', () => {
           [{ symbols: { A: Number(price) } }, new RegExp(`TICKER_SYMBOLS .*got "A:${text}"$`)] as const,
       ),
       [{}, /^\S+ is in use: .*DATA_DIR/, { DATA_DIR }],
-      [{}, /in use/, { TICKER_PORT: running.ports.ticker }],
     ];
     for (const [options, message, own] of faults) {
       const refused = { ...options, settings: await settings(own) };

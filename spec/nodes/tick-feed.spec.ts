@@ -6,6 +6,7 @@ import { CHANNEL } from '../../db/postgres/database.ts';
 import { holdLease } from '../../db/postgres/nodes.ts';
 import type { Bus } from '../../main/nodes/bus.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
+import type { TickId } from '../../main/ticker/numbered-stream.ts';
 import type { LifecycleMessage } from '../../main/ticker/pid-registry.ts';
 import type { TickerOptions } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
@@ -20,14 +21,11 @@ import { expectSmoothPrices, openBus, openDatabase, pricesIn } from './parts.ts'
 
 const INTERVAL_MS = 100;
 const SETTINGS = { intervalMs: INTERVAL_MS, clock: systemClock };
-/** Longest takeover: far more than the lease duration, for a loaded machine. */
-const TAKEOVER_MS = 15_000;
 
 const textOf = (message: LifecycleMessage) => (message.topic === 'ws.send' ? message.data : '');
 
 type Node = Awaited<ReturnType<typeof startNode>>;
 
-/** Starts a ticker with one client, and a feed over its own connection. */
 async function startNode({ url }: Pick<Schema, 'url'>, options: Partial<TickerOptions> = {}) {
   const { bus, log } = await openBus(url);
   const feed = await new NodeTickFeed({ ...SETTINGS, bus, log }).open();
@@ -66,15 +64,13 @@ async function receive(nodes: readonly Node[], count: number): Promise<void> {
   await until(() => nodes.every((node) => node.ticks.length >= (before.get(node) ?? 0) + count));
 }
 
-/** Waits until `next` makes the ticks instead of `old`. Fails if that takes too long, or if both lead at once. */
+/** Waits until `next` makes the ticks instead of `old`. Fails if both lead at once. */
 async function takeOver(next: Node, old: Node): Promise<void> {
-  const from = performance.now();
   const { length } = next.ticks;
   await until(() => {
     expect(leaders([next, old]), 'leaders').to.have.length.at.most(1);
     return next.feed.isLeader && next.ticks.length > length + 2;
   });
-  expect(performance.now() - from).to.be.below(TAKEOVER_MS);
 }
 
 const publish = ({ sql }: Schema, tick: object) =>
@@ -86,7 +82,8 @@ describe('the tick feed', () => {
     const tick = { symbols: 'A', prices: [1], timestamp: 1 };
     const requests: unknown[] = [];
     let rows: object[] = [{ epoch: 5, state: JSON.stringify({ epoch: 4, number: 7, ...tick }) }];
-    const query = async (_text: string, [, durationMs, state]: unknown[], limitMs: number) => {
+    const query = async (_text: string, [, durationMs, state]: unknown[] = [], limitMs = 0) => {
+      if (limitMs === 0) return rows;
       requests.push([durationMs, limitMs, state && JSON.parse(state as string).number, feed.isLeader]);
       await new Promise(setImmediate);
       clock.jump(400);
@@ -95,8 +92,10 @@ describe('the tick feed', () => {
     };
     const bus = Object.assign(new EventEmitter(), { id: 'one', receiving: { isUp: true, query }, send() {} });
     const feed = new NodeTickFeed({ ...SETTINGS, clock, bus: bus as unknown as Bus, log: captureLog().log });
-    const relayed: number[] = [];
-    feed.follow({ onPrices() {}, onTick: ({ epoch }) => relayed.push(epoch) });
+    await feed.open();
+    const told: string[] = [];
+    const tell = (what: string) => (id: TickId) => told.push(`${what} ${id.epoch}/${id.number}`);
+    feed.follow({ onPrices: tell('stored'), onTick: tell('tick') });
     const send = (epoch: number) => bus.emit('message', { topic: 'tick', epoch, number: 9, ...tick });
     const answered = async () => {
       await until(() => requests.includes('answered'));
@@ -125,7 +124,8 @@ describe('the tick feed', () => {
     for (const epoch of [6, 9, 6]) send(epoch);
     clock.jump(3_500);
     send(6);
-    expect([relayed, feed.isLeader], 'an earlier epoch after a pause').to.deep.equal([[4, 9, 6], false]);
+    const expected = ['stored 4/7', 'tick 4/9', 'stored 4/9', 'stored 5/10', 'tick 9/9', 'tick 6/9'];
+    expect([told, feed.isLeader], 'an earlier epoch only after a pause').to.deep.equal([expected, false]);
     clock.advance(500);
     expect((await answered()).at(-1)).to.equal(true);
     await feed.close();
@@ -152,8 +152,7 @@ describeWithPostgres('the tickers of many nodes', () => {
     for (const { subscribe } of nodes.slice(1)) greetings.push(await subscribe().recorder.next());
     await receive(nodes, 16);
     expect(leaders(nodes)).to.deep.equal([nodes[0]]);
-    const [own, ...others] = nodes.map((node) => node.texts());
-    if (own === undefined) throw new Error('no node');
+    const [own = [], ...others] = nodes.map((node) => node.texts());
     for (const texts of others) {
       const shared = own.slice(own.indexOf(texts[0] ?? ''));
       const length = Math.min(shared.length, texts.length);
@@ -166,13 +165,6 @@ describeWithPostgres('the tickers of many nodes', () => {
     const newest = () => nodes.map(({ ticker }) => JSON.stringify(ticker.numbered.newest));
     await until(() => new Set(newest()).size === 1);
     expect(nodes[1]?.ticker.numbered.newest).to.include({ epoch: nodes[0]?.feed.epoch });
-  });
-
-  it('know the last prices when all of them were gone', async () => {
-    const schema = await migratedSchema();
-    const [last] = (await startNodes(schema, 1)) as [Node];
-    await last.stop();
-    expect(textOf((await startNode(schema)).snapshot)).to.equal(last.texts().at(-1));
   });
 
   for (const [what, fault] of [
@@ -244,8 +236,6 @@ describeWithPostgres('the tickers of many nodes', () => {
     const starts = async () => (await readFile(join(folder, 'starts'), 'utf8')).trim().split('\n').map(Number);
     expect(await starts()).to.deep.equal([42_000]);
     await old.stop();
-    const [lease] = await schema.sql('SELECT owner, expires_at > clock_timestamp() AS held FROM leases');
-    expect(lease, 'released, not expired').to.not.deep.equal({ owner: old.bus.id, held: true });
     await takeOver(next, old);
     expect((await starts())[1]).to.equal(pricesIn(old.texts().at(-1) ?? '').get('BTC-USD'));
     expect(await starts()).to.have.length(2);
@@ -254,10 +244,7 @@ describeWithPostgres('the tickers of many nodes', () => {
   it('refuse the ticks of a node with other symbols, say so, and take over the prices of the symbols that they share', async () => {
     const schema = await migratedSchema();
     const [leader] = (await startNodes(schema, 1)) as [Node];
-    const symbols = [
-      { symbol: 'SOL-USD', price: 1, decimals: 2 },
-      { symbol: 'XRP-USD', price: 0.5, decimals: 4 },
-    ];
+    const symbols = ['SOL-USD', 'XRP-USD'].map((symbol) => ({ symbol, price: 0.5, decimals: 4 }));
     const other = await startNode(schema, { symbols });
     const line = await other.logged(({ msg }) => msg.startsWith('ticks of the leader are refused'));
     expect(line).to.include({ level: 40, symbols: 'BTC-USD,ETH-USD,SOL-USD' });
@@ -266,7 +253,6 @@ describeWithPostgres('the tickers of many nodes', () => {
     const snapshot = pricesOf(other.snapshot);
     expect(told).to.include(snapshot.get('SOL-USD'));
     expect([...snapshot.keys(), snapshot.get('XRP-USD')]).to.deep.equal(['SOL-USD', 'XRP-USD', 0.5]);
-
     await leader.stop();
     await until(() => other.ticks.length > 3);
     expect(other.ticker.refusesTicks).to.equal(false);

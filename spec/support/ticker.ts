@@ -10,8 +10,7 @@ import { captureLog } from './log.ts';
 import { Condition } from './until.ts';
 
 /** Returns the file of a test thread that replaces the ticker's. */
-export const thread = (name: 'mortal' | 'hangs' | 'fails' | 'exits' | 'missing') =>
-  new URL(`ticker-threads/${name}.ts`, import.meta.url);
+export const thread = (name: 'mortal' | 'hangs') => new URL(`ticker-threads/${name}.ts`, import.meta.url);
 
 /** An interval in milliseconds whose next tick is weeks away. */
 export const NEVER = 2 ** 31 - 1;

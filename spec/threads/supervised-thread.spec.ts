@@ -14,7 +14,7 @@ describe('a supervised worker', () => {
     let spawned = 0;
     const worker = new SupervisedThread({
       name: 'test',
-      file: new URL('../support/ticker-threads/exits.ts', import.meta.url),
+      file: new URL('data:text/javascript,process.exit()'),
       // A function cannot be cloned, so the second thread is not created.
       workerData: () => (++spawned === 2 ? { fails() {} } : {}),
       log,
@@ -29,7 +29,6 @@ describe('a supervised worker', () => {
       if (index === 5) now = 10_000;
     }
     expect(delays()).to.deep.equal(expected);
-    const failures = lines.filter(({ msg }) => msg === 'the test thread failed');
-    expect([failures.length, worker.restarts]).to.deep.equal([1, expected.length]);
+    expect(lines.filter(({ msg }) => msg === 'the test thread failed')).to.have.length(1);
   });
 });

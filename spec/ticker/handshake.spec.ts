@@ -26,7 +26,6 @@ const plain =
   ];
 const to = (path: string) => () => handshake(path);
 
-/** A handshake to the path with a query, and with the values of two headers if they are given. */
 const bearing = (query: string, authorization?: string, protocols?: string) => [
   ...handshake(`/ws/ticker${query}`),
   ...(authorization === undefined ? [] : [`Authorization: ${authorization}`]),
@@ -49,7 +48,6 @@ const posted = [
   (good: string[]) => ['POST /ws/ticker HTTP/1.1', ...good.slice(1), 'Connection: close', 'Content-Length: 0'],
   ...['POST', 'PUT', 'PATCH', 'DELETE'].flatMap((method) => [plain(method), plain(method, '/ws/ticker', false)]),
 ];
-const otherPaths = ['/', '/ws', '/ws/other', '/ws/ticker/', '/WS/Ticker'].map(to);
 
 /** Refused handshakes by status and error, with a pattern of the headers. Each is the valid one, changed. */
 const refusals: [status: number, error: string, headers: RegExp, changes: ((good: string[]) => string[])[]][] = [
@@ -58,7 +56,7 @@ const refusals: [status: number, error: string, headers: RegExp, changes: ((good
   [405, 'method not allowed', /\r\nAllow: GET\r\n/i, posted],
   [405, 'method not allowed', /\r\nAllow: POST, DELETE, OPTIONS\r\n/i, [to('/auth/token')]],
   [426, 'upgrade required', /\r\nUpgrade: websocket\r\n/i, [plain('GET')]],
-  [200, '', /./, otherPaths],
+  [200, '', /./, ['/', '/ws', '/ws/other', '/ws/ticker/', '/WS/Ticker'].map(to)],
 ];
 
 type Check = (verify: () => Promise<Identity | undefined>, tokens: TickerBundle['tokens']) => unknown;

@@ -8,7 +8,6 @@ import { captureLog } from '../support/log.ts';
 import { fakeFeed, pricesOf, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
-/** Starts a ticker with one client and a source with the given code. */
 async function startWith(code: string, feed?: TickFeed) {
   const folder = await temporaryFolder();
   const source = join(folder, 'source.mjs');

@@ -17,8 +17,9 @@ const PING = '{"type":"ping"}';
 const never = new Promise<void>(() => {});
 
 /** Starts service A with `handler` in place of every connection's handler. */
-async function startWith(handler: Actor, onExit: Monitor['onExit'] = () => {}): Promise<TickerBundle> {
+async function startWith(handler: Actor, limits = {}, onExit: Monitor['onExit'] = () => {}): Promise<TickerBundle> {
   const bundle = await startTickerBundle({
+    limits,
     replace: () => ({
       createHandler() {
         const pid = bundle.actors.spawn('handler', () => handler);
@@ -141,7 +142,7 @@ describe('the relay', () => {
       const receive: Actor['receive'] = ({ topic }) => {
         if (topic === failing) throw new Error('the handler fails');
       };
-      const bundle = await startWith({ receive }, (_, reason) => watched.resolve(reason));
+      const bundle = await startWith({ receive }, {}, (_, reason) => watched.resolve(reason));
       const client = await connect(bundle.stream, { token: await bundle.token() });
       client.socket.send('x');
       expect(await client.closed, failing).to.deep.equal({ code: 1011, reason: 'handler failed' });
@@ -178,10 +179,7 @@ describe('a client that sends too much', () => {
   it('is answered as far as the bound goes, and then listened to no more', async () => {
     let handled = 0;
     const handler: Actor = { receive: ({ topic }) => void (topic === 'ws.message' && handled++) };
-    const bundle: TickerBundle = await startTickerBundle({
-      limits: { maxMessagesPerSecond: 1 },
-      replace: () => ({ createHandler: () => bundle.actors.spawn('handler', () => handler) }),
-    });
+    const bundle = await startWith(handler, { maxMessagesPerSecond: 1 });
     const client = await connect(bundle.stream, { token: await bundle.token() });
     // A whole number, because a rounded sum of fractions can exceed the burst on its own.
     const now = Math.ceil(performance.now());
@@ -267,7 +265,6 @@ describe('the connection slots of the relay', () => {
       expect(refused.headers).to.include({ 'retry-after': '5', 'access-control-allow-origin': '*' });
       expect(bundle.actors.size).to.equal(5);
       expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
-
       first.raw.socket.destroy();
       await until(() => bundle.relay.slotsTaken === 1);
       expect((await attemptHandshake(bundle)).status).to.equal(101);

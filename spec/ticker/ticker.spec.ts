@@ -23,10 +23,9 @@ describe('the ticker', () => {
   });
 
   it('sends the initial prices before the first tick, or those of its seed', async () => {
-    const seeded = seededPrices('x', NEVER, defaultSymbols).prices(Date.now());
     for (const [seed, expected] of [
       [undefined, [42_000, 2_500, 95]],
-      ['x', [...seeded]],
+      ['x', [...seededPrices('x', NEVER, defaultSymbols).prices(Date.now())]],
     ] as const) {
       const { subscribe, ticks } = await startTicker({ intervalMs: NEVER, seed });
       const prices = pricesOf(await subscribe().recorder.next());
@@ -76,15 +75,6 @@ describe('the ticker', () => {
 });
 
 describe('a ticker thread that dies', () => {
-  it('is replaced by one that goes on from its last prices', async () => {
-    const { subscribe, die, logged } = await startTicker({ file: thread('mortal'), intervalMs: NEVER });
-    expect(pricesOf(await subscribe().recorder.next()).get('BTC-USD')).to.equal(42_000);
-    await die();
-    const line = await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
-    expect(line).to.include({ level: 50, code: 7, delayMs: 0 });
-    await until(async () => [...pricesOf(await subscribe().recorder.next()).values()].join() === '50000,2500,95');
-  });
-
   it('leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe', async () => {
     const { feed, calls, grantLease } = fakeFeed();
     grantLease();
@@ -104,12 +94,12 @@ describe('a ticker thread that dies', () => {
   });
 
   it('before it is ready is no start', async () => {
-    for (const file of ['exits', 'missing', 'fails'] as const) {
-      const { ticker, logged } = createTicker({ file: thread(file) });
+    for (const code of ['process.exit()', 'import "./missing.js"', 'throw new Error("never loads")']) {
+      const { ticker, logged } = createTicker({ file: new URL(`data:text/javascript,${code}`) });
       expect(await ticker.start().catch(({ message }) => message)).to.equal('the ticker thread does not start');
-      if (file === 'fails') {
+      if (code.startsWith('throw')) {
         const failure = await logged(({ msg }) => msg === 'the ticker thread failed');
-        expect(failure.err).to.include({ message: 'this thread never loads' });
+        expect(failure.err).to.include({ message: 'never loads' });
       }
       await ticker.stop();
     }
@@ -180,13 +170,10 @@ describe('a ticker that is stopped', () => {
     const { ticker, subscribe, tickTo, ticks, lines } = await startTicker({ intervalMs: 1, feed });
     await tickTo(subscribe().client);
     await heartbeat(ticker);
-    let isOver = false;
-    const stopped = ticker.stop().then(() => {
-      isOver = true;
-    });
+    const stopped = ticker.stop().then(() => calls.push('stopped'));
     mock.timers.tick(1_000);
     await new Promise(process.nextTick);
-    expect([isOver, calls.at(-1)], 'while the thread ends, after a heartbeat').to.deep.equal([false, false]);
+    expect(calls.at(-1), 'while the thread ends, after a heartbeat').to.equal(false);
     await stopped;
     const count = ticks.length;
     subscribe().unsubscribe();

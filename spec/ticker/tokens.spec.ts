@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { mock } from 'node:test';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
-import fc from 'fast-check';
 import { InvalidTokenError, LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import type { Policy, Scope } from '../../main/ticker/policy.ts';
@@ -12,7 +11,6 @@ import { LocalKey, protocol } from '../../main/ticker/sync-paseto.ts';
 import { keepTokens, MemoryTokenStore, TokenStoreFull, takeTokens } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
 import { errorOf } from '../store/stage.ts';
-import { anyCharacter } from '../support/broken-requests.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
@@ -53,7 +51,6 @@ describe('tokens', () => {
     const before = clock.now();
     const token = await tokens.issue(user, scope, '192.0.2.1');
     expect(token).to.match(/^v3\.local\.[\w-]+$/);
-
     const { claims } = await reference.Decrypt(tokenKey, token);
     const actor = { sub: 'user:demo', role: 'user', user_id: 'demo' };
     expect(claims).to.deep.include({ ...actor, scope, remote_address: '192.0.2.1' });
@@ -67,16 +64,13 @@ describe('tokens', () => {
   it('restore whatever user, role and address they were issued for', async () => {
     const tokens = await create();
     const other = await onOtherNode(tokens);
-    const text = fc.string({ unit: anyCharacter });
-    await fc.assert(
-      fc.asyncProperty(text, text, text, async (user_id, role, address) => {
-        const token = await tokens.issue({ user_id, role, apiKey: address }, scope, address);
-        const verified = await other.verify(token);
-        expect(verified).to.deep.include({ actor: { id: `user:${user_id}`, metadata: { role, user_id } }, scope });
-        expect(await tokens.verify(token)).to.deep.equal(verified);
-      }),
-      { numRuns: 50 },
-    );
+    for (const text of ['', ' ', '"\\', '\u0000\n', 'ü名', '🙂', '\ud800', '__proto__', 'x'.repeat(500)]) {
+      const token = await tokens.issue({ user_id: text, role: text, apiKey: text }, scope, text);
+      const verified = await other.verify(token);
+      const metadata = { role: text, user_id: text };
+      expect(verified).to.deep.include({ actor: { id: `user:${text}`, metadata }, scope });
+      expect(await tokens.verify(token)).to.deep.equal(verified);
+    }
   });
 
   it('are rejected when they are longer than any token issued for the user policy', async () => {

@@ -38,7 +38,6 @@ function create(source: Partial<PriceSource> | (() => PriceSource | Promise<Pric
 
 const SAME = SYMBOLS.map(({ price }) => price);
 
-/** Replaces the monotonic clock until the test ends. */
 function stopTime(): { now: number } {
   const time = { now: 0 };
   mock.method(performance, 'now', () => time.now);
