@@ -43,9 +43,9 @@ export class ConnectionLimiter {
     throw new HttpError(error, { headers: { 'Retry-After': RETRY_AFTER_SECONDS }, overload });
   }
 
-  /** Acquires a slot for `socket` until it closes, unless it is closed. @throws {HttpError} if a limit is reached */
+  /** Acquires a slot for `socket` until it closes, unless it has one or is closed. @throws {HttpError} if a limit is reached */
   acquire(socket: Duplex, address: string): void {
-    if (socket.closed) return;
+    if (socket.closed || this.#addressBySocket.has(socket)) return;
     this.check(address);
     this.hold(socket, address);
     socket.once('close', () => this.release(socket));
