@@ -1,7 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
+import { lockDataFolder } from '../db/sqlite/data-folder.ts';
+import { SqliteStore } from '../db/sqlite/store.ts';
 import { type RunningServices, type StartOptions, start } from '../main/embed.ts';
 import { ServiceError } from '../www/client/errors.ts';
 import { errorOf } from './store/stage.ts';
@@ -137,7 +140,13 @@ describe('embedded services', () => {
     const signedIn = { method: 'POST', headers: { Authorization: `Bearer ${demo.token}` }, body: '{}' };
     const guest = (await request(`${tasksAt(first)}/${id}/token`, signedIn)).body;
     expect([visitor.expires_in, alice.expires_in]).to.deep.equal([600, 3600]);
+    const { close } = SqliteStore.prototype;
+    const { mock: saved } = mock.method(SqliteStore.prototype, 'close', function (this: SqliteStore) {
+      expect(() => lockDataFolder(`${own.DATA_DIR}`)).to.throw('is in use');
+      return close.call(this);
+    });
     await first.stop();
+    expect(saved.callCount()).to.be.above(0);
     const second = await embed(own);
     const get = (path: string, { token }: { token: string }) =>
       request(tasksAt(second) + path, { headers: { Authorization: `Bearer ${token}` } });

@@ -37,7 +37,7 @@ describe('npm run keys', () => {
     const { dataDir, records } = await fresh();
     const known = '--role must be one of operator, submitter, user, viewer';
     const create = (role: string, policiesDir = '') =>
-      runCommand('keys', ['create', '--user', 'a', '--role', role], { dataDir, policiesDir });
+      runCommand('keys', ['create', '--user', 'a'.repeat(128), '--role', role], { dataDir, policiesDir });
     expect(await create('veiwer')).to.deep.equal(failed(`${known}, got "veiwer": did you mean viewer?`));
     expect(await create('auditor of "ü"')).to.deep.equal(failed(`${known}, got "auditor of \\"ü\\""`));
     const policiesDir = await temporaryFolder();

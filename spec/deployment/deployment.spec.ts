@@ -9,6 +9,7 @@ import { expect } from 'chai';
 import { validate } from 'dockerfile-utils';
 import { parse, stringify } from 'yaml';
 import { defaults, loadConfig } from '../../main/config.ts';
+import { shareDescriptors } from '../../main/http/connection-limiter.ts';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { post, projectFolder, request, startServices, untilAnswer, untilTask } from '../support/program.ts';
@@ -267,10 +268,8 @@ describe('the monitoring of a process', () => {
       execFileSync('promtool', ['check', 'rules', join(deployment, 'alerts.yml'), panels]);
       const { stderr, error } = spawnSync('promtool', ['check', 'metrics'], { input: scrape(), encoding: 'utf8' });
       expect(error).to.equal(undefined);
-      const own = stderr
-        .split('\n')
-        .filter((line) => line !== '' && !/^nodejs_active_\w+_total non-counter/.test(line));
-      expect(own).to.deep.equal([]);
+      const lines = stderr.split('\n').filter((line) => !/^($|nodejs_active_\w+_total non-counter)/.test(line));
+      expect(lines).to.deep.equal([]);
     });
 
     it('sees each alert fire for its own cause only, none while all is well, and TasksStuck not while the queue is paused', async () => {
@@ -395,10 +394,8 @@ describe('the Dockerfile', () => {
   const all = (keyword: string) => [...image.matchAll(new RegExp(`^${keyword} (.*)$`, 'gm'))].map(([, rest]) => rest);
 
   it('passes the linter, and so do those of the guide for own handlers', () => {
-    const ofGuide = Array.from(
-      contents('www/guide/running.md').matchAll(/^ *```dockerfile\n([\s\S]*?)```$/gm),
-      ([, block = '']) => block.replace(/^ {2}/gm, ''),
-    );
+    const blocks = contents('www/guide/running.md').matchAll(/^ *```dockerfile\n([\s\S]*?)```$/gm);
+    const ofGuide = Array.from(blocks, ([, block = '']) => block.replace(/^ {2}/gm, ''));
     expect(ofGuide).to.have.length(2);
     for (const each of [text, ...ofGuide]) expect(validate(each).map(({ message }) => message)).to.deep.equal([]);
   });
@@ -412,11 +409,9 @@ describe('the Dockerfile', () => {
 
   it('holds only the program, its packages and an empty data folder, and runs Node as a numeric user without a shell', () => {
     expect(text).to.match(/^RUN npm prune --omit=dev /m);
-    const copied = ['package.json ./', 'node_modules node_modules/', 'dist dist/'].map(
-      (each) => `--from=build /app/${each}`,
-    );
+    const built = ['package.json ./', 'node_modules node_modules/', 'dist dist/'];
     const expected = {
-      COPY: [...copied, '--from=build --chown=10001:10001 /data /data'],
+      COPY: [...built.map((each) => `--from=build /app/${each}`), '--from=build --chown=10001:10001 /data /data'],
       RUN: [],
       ADD: [],
       USER: ['10001:10001'],
@@ -446,7 +441,10 @@ describe('the systemd unit', () => {
   const text = contents('main/deployment/ticker-and-tasks.service');
   const setting = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1];
 
-  it('stops the services later than SHUTDOWN_TIMEOUT_MS, and keeps the data in its state folder', () => {
+  it('allows MAX_CONNECTIONS, restarts a failed process, stops it later than SHUTDOWN_TIMEOUT_MS, and keeps the data in its state folder', () => {
+    const { webSockets } = shareDescriptors(Number(setting('LimitNOFILE')), defaults.tasks.concurrency);
+    expect(webSockets).to.be.at.least(defaults.ticker.maxConnections);
+    expect(setting('Restart')).to.equal('on-failure');
     expect(Number(setting('TimeoutStopSec')) * 1000).to.be.greaterThan(defaults.shutdownTimeoutMs);
     expect(setting('Environment')).to.include(`DATA_DIR=/var/lib/${setting('StateDirectory')}`);
   });

@@ -5,6 +5,7 @@ import createError from 'http-errors';
 import Koa, { type Middleware, type ParameterizedContext } from 'koa';
 import { HttpError, serverBusy } from '../../main/http/errors.ts';
 import { jsonErrors, logLateError, replyJson, replyListing, replyWithin } from '../../main/http/json-reply.ts';
+import { localFetch } from '../../main/http/local-fetch.ts';
 import { ByteBudget } from '../../main/http/request-body.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
@@ -19,7 +20,8 @@ async function start(middleware: Middleware) {
   const errors: unknown[] = [];
   app.on('error', (error) => errors.push(error));
   app.use(jsonErrors(captured.log)).use(middleware);
-  return { ...(await serve(app.callback())), ...captured, errors };
+  const handle = app.callback();
+  return { ...(await serve(handle)), ...captured, errors, handle };
 }
 
 const sized = (bytes: number, ...keys: number[]) => keys.map((key) => ({ key, bytes }));
@@ -60,7 +62,7 @@ describe('a reply in JSON', () => {
   it('with a listing holds one item in memory for each slow client, and no more of them than the budget has room for', async () => {
     const budget = new ByteBudget(33 * MIB);
     const read: number[] = [];
-    const { listener, url } = await start((ctx) =>
+    const { listener, url, handle } = await start((ctx) =>
       replyListing(ctx, 'items', sized(16 * MIB, 1, 2, 3), budget, ({ key }) => {
         read.push(key);
         return { text: LARGE };
@@ -73,7 +75,12 @@ describe('a reply in JSON', () => {
     expect(await request(url)).to.deep.include({ status: 503, body: { error: 'server busy' } });
     slow.socket.destroy();
     await until(() => budget.used === 0);
-    expect(read, 'nothing for the others, or once it has left').to.deep.equal([1]);
+    const own = new AbortController();
+    await localFetch(handle)(new URL(url), { method: 'GET', headers: {}, body: null, signal: own.signal });
+    expect(budget.used, 'for a client in the process').to.equal(16 * MIB);
+    own.abort();
+    await until(() => budget.used === 0);
+    expect(read, 'nothing for the others, or once it has left').to.deep.equal([1, 1]);
     expect((await request(url)).body.count).to.equal(3);
     expect(budget.used).to.equal(0);
     read.length = 0;
@@ -115,8 +122,8 @@ describe('a reply in JSON', () => {
 const DEBUG = 20;
 const ERROR = 50;
 
-describe('an error thrown below a router', () => {
-  it("is logged with its cause when it is the server's, and told to the client by its text only, an internal error unless it is for clients", async () => {
+describe('an error', () => {
+  it("that is thrown below a router is logged with its cause when it is the server's, and told to the client by its text only, an internal error unless it is for clients", async () => {
     const serverError = new HttpError('lookupFailed', { cause: new Error('secret detail') });
     const ofLibrary = [
       createError(500, 'secret'),
@@ -144,10 +151,8 @@ describe('an error thrown below a router', () => {
       }
     }
   });
-});
 
-describe('an error while a response is sent', () => {
-  it('is logged, quietly when the client is gone', () => {
+  it('while a response is sent is logged, quietly when the client is gone', () => {
     const { log, lines } = captureLog();
     const late = logLateError(log);
     for (const code of ['EPIPE', 'ECONNRESET', 'ERR_STREAM_UNABLE_TO_PIPE', 'EIO', undefined])

@@ -159,10 +159,10 @@ describe('bytes that are no HTTP request, or one that can be read in two ways', 
   });
 });
 
-describe('a request with an expectation', () => {
+describe('a request', () => {
   const expecting = ['POST / HTTP/1.1', 'Host: x', 'Content-Length: 1', 'Expect: 100-continue'];
 
-  it('may send its body after 100', async () => {
+  it('with an expectation may send its body after 100', async () => {
     const { listener } = await serve(fineAfterBody);
     const raw = await connectRaw(listener.port, ...expecting);
     await raw.until(/^HTTP\/1\.1 100 Continue\r\n\r\n$/);
@@ -170,15 +170,13 @@ describe('a request with an expectation', () => {
     expect(parseResponses(await raw.until(/fine/)).responses.map(({ status }) => status)).to.deep.equal([100, 200]);
   });
 
-  it('that nobody can meet is answered with 417', async () => {
+  it('with an expectation that nobody can meet is answered with 417', async () => {
     const answer = await answerTo(await serve(fine), 'GET / HTTP/1.1', 'Host: x', 'Expect: wonders');
     expect(answer).to.include({ status: 417, body: '{"error":"expectation failed"}\n' });
     expect(answer.headers).to.include('application/json');
   });
-});
 
-describe('a wish to upgrade', () => {
-  it('is ignored without an upgrade listener, to anything but WebSocket, with a method other than GET, and with a body', async () => {
+  it('to upgrade is answered like others without an upgrade listener, to anything but WebSocket, with a method other than GET, and with a body', async () => {
     const { listener } = await serve(fineAfterBody);
     const expectIgnored = async (lines: string[], body = '') => {
       const raw = await connectRaw(listener.port, ...lines);
@@ -220,17 +218,13 @@ describe('the host of a request', () => {
       }
   });
 
-  it('may be any name or address, with or without a port', async () => {
-    const { listener } = await serve(fine);
+  it('may be any name or address, with or without a port, or absent in HTTP/1.0', async () => {
+    const server = await serve(fine);
     const names = ['x', 'x:', 'a.example.', 'A-b_c.example:80'];
     for (const host of [...names, '127.0.0.1:65535', '[::1]', '[2001:db8::1]:8080']) {
-      const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', `Host: ${host}`);
+      const raw = await connectRaw(server.listener.port, 'GET / HTTP/1.1', `Host: ${host}`);
       expect(await raw.until(/fine$/), host).to.match(/^HTTP\/1\.1 200 /);
     }
-  });
-
-  it('may be absent in HTTP/1.0, and must be valid there, too', async () => {
-    const server = await serve(fine);
     expect(await answerTo(server, 'GET / HTTP/1.0')).to.include({ status: 200, body: 'fine' });
     expect((await answerTo(server, 'GET / HTTP/1.0', 'Host: x', 'Host: y')).status).to.equal(400);
   });
@@ -265,6 +259,7 @@ describe('the listener, with a slow client', () => {
     expect(timeouts).to.include({ check: 1_000, keepAlive: 5_000, stalled: 60_000, closing: 5_000 });
     // The cases run concurrently, so the timeouts can be long enough for a loaded machine.
     const limits = { ...SHORT, headers: 2_000, request: 3_000, keepAlive: 3_000 };
+    const { mock: added } = mock.method(Map.prototype, 'set');
     const expectClosed = async ([what, start, byte, answer]: (typeof slowClients)[number]) => {
       const server = await serve(fineAfterBody, { timeouts: limits });
       server.listener.server.on('upgrade', () => expect.fail('no handshake was complete'));
@@ -275,8 +270,11 @@ describe('the listener, with a slow client', () => {
       await until(() => server.sockets.size === 0);
       await raw.until(answer);
       expect((await request(server.url)).body, what).to.equal('fine');
+      await until(() => server.sockets.size === 0);
     };
     await Promise.all(slowClients.map(expectClosed));
+    const ofClients = added.calls.filter(({ arguments: [key] }) => key instanceof Socket || key === '127.0.0.1');
+    expect(ofClients.filter((call) => (call.this as Map<unknown, unknown>).has(call.arguments[0]))).to.deep.equal([]);
   });
 
   for (const [what, rest] of Object.entries({ 'a request': ['Host: x'], 'a handshake': handshake('/').slice(1) }))

@@ -20,7 +20,7 @@ async function startHeld() {
   return { ...server, held, upgraded };
 }
 
-describe('a request before the previous response has ended', () => {
+describe('a connection', () => {
   const handshakeAndFrame = `${head(...handshake('/stream'))}\x81\x85\0\0\0\0hello`;
   for (const [what, second] of [
     ['a request', plain],
@@ -29,7 +29,7 @@ describe('a request before the previous response has ended', () => {
     ['a request that expects something else', head('GET / HTTP/1.1', 'Host: x', 'Expect: wonders')],
     ['a handshake and a frame', handshakeAndFrame],
   ] as const) {
-    it(`closes the connection and is not handled, in the same packet or later: ${what}`, async () => {
+    it(`ends with what is not handled, in the packet of a request without its whole answer or later: ${what}`, async () => {
       const { listener, url, held, upgraded, sockets } = await startHeld();
       const same = await connectRaw(listener.port);
       same.socket.write(Buffer.from(plain + second, 'latin1'));
@@ -48,10 +48,8 @@ describe('a request before the previous response has ended', () => {
       expect(upgraded).to.deep.equal([]);
     });
   }
-});
 
-describe('a request after the previous response', () => {
-  it('is handled, and so is a handshake', async () => {
+  it('may carry a request after the previous response, and then a handshake', async () => {
     const { listener, held, upgraded } = await startHeld();
     const raw = await connectRaw(listener.port);
     for (const [index, text] of ['first', 'second'].entries()) {
@@ -64,13 +62,10 @@ describe('a request after the previous response', () => {
     expect(await raw.ended).to.match(/secondHTTP\/1\.1 101 /);
     expect(upgraded).to.deep.equal(['/stream']);
   });
-});
 
-describe('data that arrives on many connections at once', () => {
-  const CONNECTIONS = 20;
-  const CHUNK = 65_536;
-
-  it('delays no other address, although it is discarded', async () => {
+  it('that sends much at once, with many others, delays no other address, although its data is discarded', async () => {
+    const CONNECTIONS = 20;
+    const CHUNK = 65_536;
     let received = 0;
     const { listener } = await serve((request, response) => {
       const count = ({ length }: Buffer) => {

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { ROUNDING_MS, rateLimit, rateLimitKey, TokenBucket } from '../../main/http/rate-limit.ts';
 
-describe('RateLimit', () => {
+describe('the rate limit', () => {
   it("lets a minute's worth through at once, and then one after each share of the minute", () => {
     const limit = rateLimit({ perMinute: 60 });
     for (let i = 0; i < 60; i++) expect(limit.take('a', 5)).to.equal(0);
@@ -22,11 +22,12 @@ describe('RateLimit', () => {
     expect(limit.size).to.equal(2);
     expect(limit.take('a', 4)).to.be.above(0);
     expect([limit.take('b', 5), limit.take('b', 5)]).to.deep.equal([0, 0]);
+    const many = rateLimit({ perMinute: 2 });
+    for (let address = 0; address <= 100_000; address++) many.take(`${address}`, 0);
+    expect(many.size, 'by default').to.equal(100_000);
   });
-});
 
-describe('TokenBucket', () => {
-  it('never allows more than it says, and everything to a client that keeps to it, the whole burst included, at any fraction of a millisecond', () => {
+  it('has buckets that never allow more than they say, and everything to a client that keeps to that, the whole burst included, at any fraction of a millisecond', () => {
     const rates = fc.integer({ min: 1, max: 1000 });
     const starts = fc.double({ min: 1, max: 1e9, noNaN: true });
     const gaps = fc.array(fc.integer({ min: 0, max: 3000 }), { minLength: 1, maxLength: 300 });
@@ -47,10 +48,8 @@ describe('TokenBucket', () => {
       }),
     );
   });
-});
 
-describe('rateLimitKey', () => {
-  it('is the address, and for IPv6 the /64 network', () => {
+  it('has as its key the address, and for IPv6 the /64 network', () => {
     for (const [ip, key] of Object.entries({
       ...{ '192.0.2.7': '192.0.2.7', '::ffff:192.0.2.7': '192.0.2.7', '::FFFF:192.0.2.7': '192.0.2.7', '::1': '::1' },
       '2001:db8:1:2:3:4:5:6': '2001:db8:1:2::/64',

@@ -10,7 +10,7 @@ const MIB = 1024 * 1024;
 const boundsOf = (limit: number) => ({ limit, budget: new ByteBudget(2 * limit) });
 
 describe('a budget of bytes', () => {
-  it('lets no client hold more than it leaves to the others', () => {
+  it('lets no client hold more than it leaves to the others, so there is room for small bodies however many clients want large ones', () => {
     const budget = new ByteBudget(100);
     expect(budget.take(51)).to.equal(false);
     expect(budget.take(30)).to.equal(true);
@@ -19,17 +19,14 @@ describe('a budget of bytes', () => {
     expect(budget.take(26)).to.equal(false);
     expect(budget.take(25)).to.equal(true);
     expect(budget.used).to.equal(75);
-  });
-
-  it('has room for small bodies however many clients want large ones', () => {
-    const budget = new ByteBudget(1_000_000);
+    const large = new ByteBudget(1_000_000);
     const held = Array<number>(200).fill(0);
     for (let round = 0; round < 20; round++)
       for (const [client, bytes] of held.entries()) {
         const more = Math.max(512, bytes);
-        if (budget.take(more, bytes)) held[client] = bytes + more;
+        if (large.take(more, bytes)) held[client] = bytes + more;
       }
-    expect(budget.take(1024)).to.equal(true);
+    expect(large.take(1024)).to.equal(true);
   });
 });
 
@@ -96,6 +93,16 @@ describe('readJsonObject', () => {
     const error = await readJsonObject(full, bounds, turns).catch((error) => error);
     expect(error).to.deep.include({ status: 503, message: 'server busy', headers: { 'Retry-After': '1' } });
     expect([error.overload, bounds.budget.used]).to.deep.equal([true, 1000]);
+  });
+
+  it('discards up to 16 MiB of a refused body whose connection is to close, and holds no memory for them', async () => {
+    const bounds = boundsOf(1000);
+    const request = Object.assign(new Readable({ read() {} }), { headers: { connection: 'close' } });
+    const refused = readJsonObject(request as unknown as IncomingMessage, bounds, turns).catch(({ status }) => status);
+    const held: number[] = [];
+    request.on('data', () => held.push(bounds.budget.used));
+    for (const bytes of [600, ...Array(17).fill(MIB)]) request.push(Buffer.alloc(bytes));
+    expect([await refused, ...held]).to.deep.equal([413, 600, ...Array(17).fill(0)]);
   });
 
   it('refuses a body whose client leaves, before it is read or later', async () => {

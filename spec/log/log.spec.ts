@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { mock } from 'node:test';
@@ -67,6 +68,13 @@ describe('the log', () => {
         expect(all).to.match(/^\S*\[\d\d:\d\d:\d\d\.\d+\S*\] .*INFO.*listening\S*\n.*port.*: .*1/);
     });
   }
+
+  it('does not keep the process from its end if the reader of a socket stalls', async () => {
+    const code = "for (let n = 0; n < 2000; n++) log.info('x'.repeat(1000)); await output.end(); process.exit(3);";
+    const child = spawn(process.execPath, script(json, code), { stdio: ['ignore', 'pipe', 'inherit'] });
+    afterTest(() => child.kill('SIGKILL'));
+    expect(await once(child, 'exit')).to.deep.equal([3, null]);
+  });
 
   it('shares its file with other writers', async () => {
     const path = join(await temporaryFolder(), 'log');
