@@ -175,13 +175,10 @@ describe('the configuration', () => {
     }
   });
 
-  it('raises byte budgets that have no room for the largest body', () => {
+  it('raises byte budgets that have no room for the largest body, and has smaller default budgets on a small heap', () => {
     const limits = { BODY_LIMIT: '200000000', BODY_BUDGET_BYTES: '2', RESPONSE_BUDGET_BYTES: '4194304' };
     const { bodyBudgetBytes, responseBudgetBytes } = loadConfig(limits).tasks;
     expect([bodyBudgetBytes, responseBudgetBytes]).to.deep.equal([400_000_000, 2_000_000_000]);
-  });
-
-  it('has smaller default budgets on a small heap', () => {
     const small = loadConfig({}, false, 512 * MIB);
     const tasks = { ...defaults.tasks, bodyBudgetBytes: 16 * MIB, responseBudgetBytes: 32 * MIB };
     expect(small).to.deep.equal({ ...defaults, queue: { ...defaults.queue, maxBytes: 64 * MIB }, tasks });
@@ -189,7 +186,9 @@ describe('the configuration', () => {
     expect(loadConfig({ QUEUE_MAX_BYTES: '268435456' }, false, 512 * MIB).queue.maxBytes).to.equal(256 * MIB);
   });
 
-  it('by default prefetches as many tasks as can run at once, and rejects unknown actions of a handlers module', () => {
+  it('by default prefetches as many tasks as can run at once, rejects unknown actions of a handlers module, and has the log format pretty on a terminal', () => {
+    expect(loadConfig({}, true)).to.deep.equal(defaultsWith('log.format', 'pretty'));
+    expect(loadConfig({ LOG_FORMAT: 'json' }, true).log.format).to.equal('json');
     const many = { TASK_CONCURRENCY: '3', TASK_OVERLAP: '10', TASK_HANDLERS: './handlers.ts' };
     expect(loadConfig(many).tasks).to.include({ prefetch: 30, unknownActions: 'reject' });
     const set = { ...many, TASK_PREFETCH: '7', TASK_UNKNOWN_ACTIONS: 'process' };
@@ -232,10 +231,8 @@ describe('the configuration', () => {
     ['QUEUE_MAX_LENGTH', allBad('a whole number of at least 1', '1_000', '٣', 'Infinity', 'NaN', '12345678901234567')],
     ['TICKER_PORT', { '1\u2028': 'a whole number from 0 to 65535, or off, got "1\\u2028"' }, { TICKER_SYMBOLS: '' }],
     ['TICKER_PORT', { x: 'a whole number from 0 to 65535, or off' }, { TASKS_PORT: 'x' }],
-    [
-      'TICKER_SYMBOLS',
-      { 'A\u2029B': `${SYMBOLS_EXPECTED}, got "A\\u2029B"`, 'A:1,B,C': `${SYMBOLS_EXPECTED}, got "B"` },
-    ],
+    ['TICKER_SYMBOLS', { 'A\u2029B': `${SYMBOLS_EXPECTED}, got "A\\u2029B"` }],
+    ['TICKER_SYMBOLS', { 'A:1,B,C': `${SYMBOLS_EXPECTED}, got "B"` }],
     ['TICKER_SYMBOLS', { 'A:1,A:2': `${SYMBOLS_EXPECTED}, got "A:2"`, 'A:1,': `${SYMBOLS_EXPECTED}, got ""` }],
     ['TICKER_SYMBOLS', { [symbolsNamed(65)]: `${SYMBOLS_EXPECTED}, got 65 symbols` }],
     ['PRICE_SOURCE', { './a.ts': 'unset or walk if TICKER_SEED is set' }, { TICKER_SEED: 'x' }],
@@ -260,12 +257,9 @@ describe('the configuration', () => {
       }
   });
 
-  it('uses PostgreSQL for the queue if DATABASE_URL is set', () => {
+  it('uses PostgreSQL for the queue if DATABASE_URL is set, takes TICKER_SEED together with PRICE_SOURCE=walk, and ignores other variables', () => {
     const { storage, queue } = loadConfig(NODE);
     expect([storage.databaseUrl, queue.driver]).to.deep.equal([DATABASE_URL, 'postgres']);
-  });
-
-  it('takes TICKER_SEED together with PRICE_SOURCE=walk, and ignores other variables', () => {
     expect(loadConfig({ TICKER_SEED: 'x', PRICE_SOURCE: 'walk' }).ticker).to.include({ seed: 'x' });
     const others = { PATH: '/bin', HOME: '/', PORT: 'x', HTTP_PROXY: 'x', TICKER_HOST: 'x', TASK_SIZE: 'x' };
     expect(loadConfig({ ...others, TASK_CONCURENCY: '' })).to.deep.equal(defaults);
@@ -276,25 +270,17 @@ describe('the configuration', () => {
     for (const [name, meant] of Object.entries({ ...misspelt, LOG_LEVLE: 'LOG_LEVEL' }))
       expect(await refusal({ [name]: 'secret' })).to.equal(`${name} must be unset: set ${meant} instead, got a value`);
   });
-
-  it('uses the log format pretty on a terminal by default', () => {
-    expect(loadConfig({}, true)).to.deep.equal(defaultsWith('log.format', 'pretty'));
-    expect(loadConfig({ LOG_FORMAT: 'json' }, true).log.format).to.equal('json');
-  });
 });
 
 describe('the heap budget', () => {
   const queue = { ...defaults.queue, maxBytes: 60 * MIB };
   const tasks = { ...defaults.tasks, bodyBudgetBytes: 10 * MIB, responseBudgetBytes: 30 * MIB };
 
-  it('is at most half of the heap', () => {
+  it('is at most half of the heap, and does not count a queue on disk', () => {
     expect(() => checkHeapBudget({ queue, tasks }, 200 * MIB)).not.to.throw();
     expect(() => checkHeapBudget({ queue: { ...queue, maxBytes: 61 * MIB }, tasks }, 200 * MIB)).to.throw(
       'QUEUE_MAX_BYTES + BODY_BUDGET_BYTES + RESPONSE_BUDGET_BYTES is 101 MiB, more than half of the heap limit of 200 MiB: lower them, or set NODE_OPTIONS=--max-old-space-size=202',
     );
-  });
-
-  it('does not count a queue on disk', () => {
     for (const driver of ['sqlite', 'postgres'] as const) {
       const stored = { queue: { ...queue, driver, maxBytes: 1000 * MIB }, tasks };
       expect(() => checkHeapBudget(stored, 80 * MIB)).not.to.throw();

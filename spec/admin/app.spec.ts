@@ -81,10 +81,8 @@ describe('the admin listener', () => {
     for (const path of ['/Healthz', '/READYZ', '/healthz/', '/metrics/', '/openapi.JSON'])
       expect(await request(`${url}${path}`), path).to.deep.include({ status: 404, body: { error: 'not found' } });
   });
-});
 
-describe('the check of the log', () => {
-  it('warns for 15 minutes after the number of lost lines has grown, and while standard output fails', () => {
+  it('has a check of the log, which warns for 15 minutes after the number of lost lines has grown, and while standard output fails', () => {
     let lost = 0;
     let minutes = 0;
     let failure: string | undefined;

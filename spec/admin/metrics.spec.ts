@@ -13,8 +13,8 @@ import { until } from '../support/until.ts';
 import { newDelivery } from '../tasks/handlers/handling.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
-describe('the metrics of the task service', () => {
-  it('show the last counts of the queue, omitted before the first count, and the attempts of at most 100 actions', async () => {
+describe('the metrics', () => {
+  it('of the task service show the last counts of the queue, omitted before the first count, and the attempts of at most 100 actions', async () => {
     const { queue, submitTask, takeAll, settle } = await startTasksServer();
     const dispatched = new DispatchMetrics(['resize', ...Array.from({ length: 99 }, (_, n) => `a${n}`), 'beyond']);
     const budget = new ByteBudget(1);
@@ -63,10 +63,8 @@ describe('the metrics of the task service', () => {
     );
     expect(counted).to.not.include('beyond').and.not.include('of a client');
   });
-});
 
-describe('the metric of the event loop delay', () => {
-  it('includes a long turn, and stops with the service', async () => {
+  it('of the event loop delay include a long turn, and stop with the service', async () => {
     const stopped = recordLoopDelay();
     stopped.stop();
     const { delays, stop } = recordLoopDelay();

@@ -68,10 +68,8 @@ describe('the services in a process of their own', () => {
     expect(await eventually(listed, (actions) => actions.length <= 3)).to.deep.equal(['sum', 'sum', 'sum']);
     expect(lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
   });
-});
 
-describe('a ticker with TICKER_SEED', () => {
-  it('sends at each tick the prices of the formula in the guide, for the number of the tick', async () => {
+  it('send at each tick with TICKER_SEED the prices of the formula in the guide, for the number of the tick', async () => {
     const [formula = ''] = examples('www/guide/api.md', 'Ticker, port 8081', 'js');
     const { price } = await import(`data:text/javascript,${encodeURIComponent(`${formula}\nexport { price };`)}`);
     const env = { TICKER_SEED: 'a seed of mine', TICK_INTERVAL_MS: '100' };

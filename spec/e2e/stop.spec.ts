@@ -106,11 +106,8 @@ describe('a stop', () => {
   it("is orderly if npm's shell has ended without the services", async () => {
     // The command after the semicolon keeps the shell from replacing itself.
     const within = ['sh', '-c', '"$0" "$@"; :'];
-    const services = await startServices({
-      within,
-      detached: true,
-      env: { npm_lifecycle_script: "'ticker-and-tasks'" },
-    });
+    const env = { npm_lifecycle_script: "'ticker-and-tasks'" };
+    const services = await startServices({ within, detached: true, env });
     // Services that outlive the shell would keep the output open, whose end the clean-up awaits.
     afterTest(() => spawnSync('kill', ['-KILL', '--', `-${services.child.pid}`]));
     // The output is closed when its last writer has ended.

@@ -14,8 +14,11 @@ import { watchSteadily } from '../support/steady-client.ts';
 import { eventually, until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
-describe('a backup under load', () => {
-  it(`holds every task accepted before it, and either queue driver continues with them ${seedNote}`, async () => {
+describe('under load', () => {
+  // Two threads of the pool, the ticker's and the one for maintenance.
+  const THREADS = 4;
+
+  it(`a backup holds every task accepted before it, and either queue driver continues with them ${seedNote}`, async () => {
     const dataDir = await temporaryFolder();
     const folder = join(await temporaryFolder(), 'copy');
     const first = await startServices({ env: { DATA_DIR: dataDir, QUEUE_DRIVER: 'sqlite' } });
@@ -44,13 +47,8 @@ describe('a backup under load', () => {
       expect(await second.end()).to.deep.include({ code: 0 });
     }
   });
-});
 
-describe('the sudden end of threads under load', () => {
-  // Two threads of the pool, the ticker's and the one for maintenance.
-  const THREADS = 4;
-
-  it(`loses no task and charges none without a crash, and the stream continues, even if all of them end ${seedNote}`, async () => {
+  it(`the sudden end of threads loses no task and charges none without a crash, and the stream continues, even if all of them end ${seedNote}`, async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ nodeOptions: inspectable, env: { DATA_DIR, QUEUE_DRIVER: 'sqlite' } });
     const inspector = await inspect(services);

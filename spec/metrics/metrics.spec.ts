@@ -27,7 +27,7 @@ function seen(metrics: RequestMetrics): Record<string, number> {
   return Object.fromEntries(entries);
 }
 
-describe('the metrics of requests', () => {
+describe('the metrics', () => {
   it('count requests by method, route, status and error', async () => {
     const { url, tasksUrl, requests } = await startTasksServer();
     for (const [address, method, body] of [
@@ -83,7 +83,7 @@ describe('the metrics of requests', () => {
     expect(seen(requests)).to.deep.equal({ 'GET /tasks 499': 1, 'GET /tasks/:id 499': 1 });
   });
 
-  it('do not include the time that a client takes to read the response', async () => {
+  it('of requests do not include the time that a client takes to read the response', async () => {
     const { port, requests } = await startWithLargeRows(2 ** 24);
     const slow = await connectRaw(port, 'GET /tasks HTTP/1.1', 'Host: x');
     slow.socket.pause();
@@ -91,15 +91,13 @@ describe('the metrics of requests', () => {
     slow.socket.destroy();
   });
 
-  it('hold at most 500 combinations', () => {
+  it('of requests hold at most 500 combinations', () => {
     const metrics = new RequestMetrics();
     for (let each = 0; each < 10_000; each++)
       metrics.record({ method: 'GET', route: `/${each}`, status: 200, error: '' }, 0.001);
     expect([...metrics.series()]).to.have.length(500);
   });
-});
 
-describe('the metrics', () => {
   it('add several histograms up to one', async () => {
     const registry = new Registry();
     const [one, other] = [new Histogram([1, 2]), new Histogram([1, 2])];
@@ -115,17 +113,15 @@ describe('the metrics', () => {
       'length_seconds_count{of="both"} 4',
     ]);
   });
-});
 
-describe('a metric with labels', () => {
-  it('starts the given labels at zero, and counts all labels after the first 100 together', () => {
+  it('start given labels at zero, and count all labels after the first 100 together', () => {
     const tally = new CounterByLabel(['given', '7']);
     for (let name = 0; name < 1000; name++) tally.count(String(name));
     const counts = new Map(tally);
     expect([counts.size, counts.get('given'), counts.get('7'), counts.get('other')]).to.deep.equal([101, 0, 1, 901]);
   });
 
-  it('by action has the first 100 actions, also of a changed module, and one value for all others', () => {
+  it('by action have the first 100 actions, also of a changed module, and one value for all others', () => {
     const values = new ByAction(numbers(60), () => ({}));
     values.add(numbers(60, 50));
     expect([...values].map(([action]) => action)).to.deep.equal([...numbers(100), 'other']);
