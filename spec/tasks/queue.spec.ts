@@ -40,7 +40,7 @@ describe('the queue', () => {
   });
 
   it('calls its listener when messages may be taken', async () => {
-    const { queue, next } = await start();
+    const { queue, next, clock } = await start();
     let calls = 0;
     queue.on('ready', () => calls++);
     const expectCall = async (change: () => unknown) => {
@@ -55,6 +55,8 @@ describe('the queue', () => {
     await expectCall(() => queue.settle([{ delivery, settlement: release }]));
     await queue.settle([{ delivery: await next(), settlement: discard() }]);
     await expectCall(() => queue.redrive({}));
+    await queue.publish({ ...messageOf('d'), runAt: clock.now() + 1000 });
+    await expectCall(() => queue.runNow('d'));
     // A change whose answer was lost may have been written.
     const write = queue.store.setPaused.bind(queue.store);
     queue.store.setPaused = (...state) => write(...state).then(() => Promise.reject());
@@ -63,9 +65,9 @@ describe('the queue', () => {
     // A redrive that ended early may have requeued messages whose answer was lost.
     queue.store.redrive = async () => ({ done: [], remaining: 1 });
     await expectCall(() => queue.redrive({}));
-    await queue.setLimits('c', { rate: { count: 1, ms: 1000 } }, 'api');
+    await expectCall(() => queue.setLimits('c', { rate: { count: 1, ms: 1000 } }, 'api'));
     await queue.publish(messageOf('c', 'c'));
-    await queue.take(1, true);
+    await queue.take(2, true);
     const rated = await next();
     await expectCall(() => turn(queue.reportStart(rated)));
   });
@@ -116,11 +118,13 @@ describe('the queue', () => {
     expect(told()).to.deep.equal(['accepted a', 'cancelled a']);
   });
 
-  it('ignores messages that it does not know, such as those of a newer version', async () => {
+  it('passes on what other nodes tell, except for messages that it does not know, such as those of a newer version', async () => {
     const { opening, node, events } = await openNode();
     await opening;
     node.receive({ topic: 'unheard of' } as unknown as NodeMessage);
-    expect(events).to.deep.equal([]);
+    expect([events, node.readyCalls]).to.deep.equal([[], 0]);
+    node.receive({ topic: 'ready' });
+    expect(node.readyCalls).to.equal(1);
     const accepted: TaskEvent = { event: 'accepted', id: 'a', at: 1 };
     node.receive({ topic: 'event', event: accepted });
     expect(events).to.deep.equal([accepted]);
@@ -152,7 +156,8 @@ async function openNode({ isPaused = false, gate = Promise.resolve() } = {}) {
   store.isPaused = controlled(store.isPaused.bind(store));
   store.cancelRequests = controlled(store.cancelRequests.bind(store));
   const listen: QueueBus['listen'] = (receive, miss) => Object.assign(node, { receive, miss });
-  const bus = { send() {}, follow() {}, listen };
+  const sent: string[] = [];
+  const bus: QueueBus = { send: ({ topic }) => void sent.push(topic), follow() {}, listen };
   const opening = Queue.open({ store, bus, onEvent: (event) => events.push(event), clock });
   void opening.then((queue) => queue.on('ready', () => node.readyCalls++));
   /** Lets the read that follows `change` fail, and the next one a second later succeed. */
@@ -163,7 +168,7 @@ async function openNode({ isPaused = false, gate = Promise.resolve() } = {}) {
     reads.isFailing = false;
     clock.advance(1000);
   };
-  return { opening, store, clock, node, reads, events, failOnce };
+  return { opening, store, clock, node, reads, events, sent, failOnce };
 }
 
 describe('the queue of several nodes', () => {
@@ -187,11 +192,12 @@ describe('the queue of several nodes', () => {
     });
   }
 
-  it('applies changed limits when it stores them, when they are announced, or when messages were missed', async () => {
-    const { opening, node } = await openNode();
+  it('applies changed limits when it stores and announces them, when they are announced, or when messages were missed', async () => {
+    const { opening, node, sent } = await openNode();
     let calls = 0;
     const queue = (await opening).on('limits', () => calls++);
     await queue.setLimits('sum', { concurrency: 1 }, 'api');
+    expect(sent).to.deep.equal(['limits', 'ready']);
     node.receive({ topic: 'limits' });
     node.miss();
     expect(calls).to.equal(3);

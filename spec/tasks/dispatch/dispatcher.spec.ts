@@ -1,6 +1,7 @@
+import { mock } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { numbers } from '../../store/stage.ts';
+import { messageOf, numbers } from '../../store/stage.ts';
 import { listIn } from '../../store/store-calls.ts';
 import { until } from '../../support/until.ts';
 import { never, now, raised, returned, startDispatching } from './dispatching.ts';
@@ -83,6 +84,22 @@ describe('the dispatcher', () => {
     expect(failed).to.include({ startedAt, endedAt: startedAt + 20 });
   });
 
+  it('takes nothing before its start, and looks each second for what another node has published without a word', async () => {
+    const { dispatcher, publish, takes, pool, store, clock } = await startDispatching({ isStarted: false });
+    Object.defineProperty(store, 'isShared', { value: true });
+    await publish('a');
+    await turn();
+    expect(takes).to.deep.equal([]);
+    dispatcher.start();
+    await pool.given(1);
+    await store.publish(messageOf('b'));
+    clock.advance(999);
+    await turn();
+    expect(pool.ids).to.equal('a');
+    clock.advance(1);
+    await pool.given(2);
+  });
+
   for (const when of ['the queue was paused', 'the stop began'])
     it(`gives back what a take brings after ${when}, and takes nothing beside it`, async () => {
       const { pool, publish, queue, reach, dispatcher, faults, takes } = await startDispatching();
@@ -101,14 +118,14 @@ describe('the dispatcher', () => {
       expect([pool.runs, takes.length]).to.deep.equal([[], 2]);
     });
 
-  it('writes no row of a task whose ack came too late, because another node runs it', async () => {
+  it('neither counts a task whose ack came too late, because another node runs it, nor writes its row', async () => {
     const { run, dispatcher, faults, settled } = await startDispatching();
     faults.isLate = true;
     const [{ onAcknowledged, end }] = await run('a');
     onAcknowledged('ack');
     end(returned);
     await dispatcher.stop(now);
-    expect(settled).to.deep.equal(['ack']);
+    expect([settled, dispatcher.metrics.completed]).to.deep.equal([['ack'], 0]);
   });
 });
 
@@ -158,7 +175,7 @@ describe('the dispatcher, while ends cannot be written,', () => {
   it('keeps the outcome, takes nothing, and repeats the write after growing delays', async () => {
     const { faults, settled, pool, publish, clock, dispatcher, queue } = await startDispatching();
     faults.settle = new Error('disk full');
-    await publish('abcdef');
+    await publish('abcdefghi');
     (await pool.given(1)).end(returned);
     await turn();
     clock.advance(5);
@@ -216,14 +233,17 @@ describe('the dispatcher, while ends cannot be written,', () => {
     }
   });
 
-  it('repeats at a stop a write that was under way and fails', async () => {
+  it('begins no write while another one is under way, which its stop repeats if it fails', async () => {
     const { run, clock, dispatcher, store } = await startDispatching();
     const { settle } = store;
     const { promise, reject } = Promise.withResolvers<never>();
-    store.settle = () => promise;
-    (await run('a'))[0].end(returned);
-    await turn();
-    clock.advance(5);
+    const { mock: writes } = mock.method(store, 'settle', () => promise);
+    for (const { end } of await run('ab')) {
+      end(returned);
+      await turn();
+      clock.advance(5);
+    }
+    expect(writes.callCount()).to.equal(1);
     store.settle = settle;
     const stopped = dispatcher.stop(now);
     await turn();
@@ -274,13 +294,14 @@ describe('the dispatcher, while ends cannot be written,', () => {
 
 describe('the dispatcher takes as idle, and so perhaps a suspect,', () => {
   it('when a handler ends that has nacked before', async () => {
-    const { run, takes, isIdle } = await startDispatching();
+    const { run, takes, isIdle, settled } = await startDispatching();
     const [{ onAcknowledged, end }] = await run('a');
     onAcknowledged('nack');
     await until(() => takes.at(-1)?.written === 1);
     expect(isIdle()).to.equal(false);
     end(returned);
     await until(() => isIdle() === true);
+    expect(settled, 'no row').to.deep.equal(['retry']);
   });
 
   it('once the row of an acked task was refused', async () => {
@@ -323,14 +344,19 @@ describe('the dispatcher gives callbacks to the sender', () => {
       (await pool.given(count)).end(returned);
     }
     await reach({ completed: 1005, inFlight: 1005 });
-    await publish(['cancelled'], URL);
-    await queue.cancel('cancelled');
+    await publish('xy', URL);
+    for (const id of 'xy') await queue.cancel(id);
     await publish(['waits']);
-    clock.advance(1000);
-    for (let count = 0; count < 5; count += 1) await turn();
-    expect([pool.runs.length, sender.runs.length]).to.deep.equal([1005, 1005]);
-    sender.runs.at(-1)?.end(returned);
-    (await sender.given(1006)).end(returned);
+    const expectSent = async (number: number) => {
+      clock.advance(1000);
+      for (let count = 0; count < 5; count += 1) await turn();
+      expect([pool.runs.length, sender.runs.length]).to.deep.equal([1005, number]);
+    };
+    await expectSent(1005);
+    sender.runs[0]?.end(returned);
+    await expectSent(1006);
+    sender.runs[1004]?.end(returned);
+    (await sender.given(1007)).end(returned);
     expect((await pool.given(1006)).delivery.id).to.equal('waits');
   });
 

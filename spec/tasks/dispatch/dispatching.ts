@@ -82,7 +82,10 @@ function control(store: TaskStore) {
 }
 
 /** Starts a dispatcher between a queue in memory, a pool and a sender of callbacks, on a clock that the spec advances. */
-export async function startDispatching(options: Partial<Pick<DispatcherOptions, 'prefetch' | 'actions'>> = {}) {
+export async function startDispatching({
+  isStarted = true,
+  ...options
+}: { isStarted?: boolean } & Partial<Pick<DispatcherOptions, 'prefetch' | 'actions'>> = {}) {
   const { log } = captureLog();
   const clock = new ManualClock();
   const store: TaskStore = await openFreshStore({ now: () => clock.now() });
@@ -91,7 +94,7 @@ export async function startDispatching(options: Partial<Pick<DispatcherOptions, 
   const [pool, sender] = [new HandDrivenPool(), new HandDrivenPool()];
   const parts = { queue, pool, callbacks: sender, clock, random: { number: () => 0.5 }, log };
   const dispatcher = new Dispatcher({ ...parts, actions: new Map(), prefetch: 5, ...options });
-  dispatcher.start();
+  if (isStarted) dispatcher.start();
   afterTest(() => dispatcher.stop(now));
   const publish = async (ids: Iterable<string>, callbackUrl?: string) => {
     for (const id of ids) {
