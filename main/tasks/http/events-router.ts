@@ -35,7 +35,7 @@ export function eventsRoutes(options: RouterOptions): Routes {
         ctx.respond = false;
         ctx.res.writeHead(200, headers);
         if (ctx.method === 'HEAD') ctx.res.end();
-        else stream(options, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor, view);
+        else if (!ctx.res.closed) stream(options, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor, view);
       }),
     },
   };

@@ -152,7 +152,7 @@ async function untilEnd(options: RouterOptions, id: string, seconds: number, res
     );
   };
   // The first look is for a task that ended before its event was listened to.
-  while (!over.signal.aborted && !(await isOver())) {
+  while (!over.signal.aborted && !response.closed && !(await isOver())) {
     await clock.sleep(queue.store.isShared ? LOOK_MS : waitMs, over.signal);
   }
   cancelTimer();

@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { tokenAccess } from '../../../main/process/start-services.ts';
 import { authRoutes } from '../../../main/ticker/auth.ts';
@@ -8,7 +9,9 @@ import { itemsOf } from '../../support/contract.ts';
 import { captureLog } from '../../support/log.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { request } from '../../support/program.ts';
+import { connectRaw } from '../../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
+import { until } from '../../support/until.ts';
 import { connect, Refused } from '../../support/websocket.ts';
 import { followEvents } from './event-client.ts';
 import { startTasksServer } from './tasks-server.ts';
@@ -68,7 +71,7 @@ async function startSecured({ corsOrigins = [], ...options }: TickerBundleOption
   const ticker = await startTickerBundle(options);
   const { tokens } = ticker;
   const access = tokenAccess({ tokens, tokenRoutes: authRoutes(ticker.options) });
-  const tasks = await startTasksServer({ access, corsOrigins });
+  const tasks = await startTasksServer({ access, corsOrigins, ...(options.clock && { clock: options.clock }) });
   const token = (userId = 'demo', scope = user) =>
     tokens.issue({ user_id: userId, role: 'user', apiKey: userId }, scope, '127.0.0.1');
   const signIn = async (userId?: string, scope?: Scope) => bearer(await token(userId, scope));
@@ -236,15 +239,36 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     }
   });
 
-  it('ends an event stream once its token is revoked, and sends nothing more', async () => {
-    const { tasks, signIn, revoke } = shared();
-    const headers = await signIn();
-    const client = await followEvents(tasks.url, headers);
-    tasks.events.record({ event: 'accepted', id: ID, at: 1 });
-    expect((await client.next())?.event).to.equal('accepted');
-    await revoke(headers);
-    tasks.events.record({ event: 'completed', id: ID, at: 1 });
-    expect(await client.next()).to.equal(undefined);
+  it('ends an event stream once its token is revoked, and sends nothing more, also without an event', async () => {
+    const clock = new ManualClock();
+    const { tasks, signIn, revoke } = await startSecured({ clock });
+    for (const isIdle of [false, true]) {
+      const headers = await signIn();
+      const client = await followEvents(tasks.url, headers);
+      tasks.events.record({ event: 'accepted', id: ID, at: 1 });
+      clock.advance(100);
+      expect((await client.next())?.event).to.equal('accepted');
+      await revoke(headers);
+      if (!isIdle) tasks.events.record({ event: 'completed', id: ID, at: 1 });
+      clock.advance(isIdle ? 15_000 : 50);
+      expect(await client.next()).to.equal(undefined);
+    }
+  });
+
+  it('streams no events for a client that has left while its token was checked', async () => {
+    const { tasks, ticker, signIn } = await startSecured();
+    const { Authorization } = await signIn();
+    const verify = ticker.tokens.verify.bind(ticker.tokens);
+    const { mock: checks } = mock.method(ticker.tokens, 'verify', async (token: string) => {
+      await until(() => tasks.sockets.size === 0);
+      return verify(token);
+    });
+    const lines = ['GET /tasks/events HTTP/1.1', 'Host: x', `Authorization: ${Authorization}`];
+    const { socket } = await connectRaw(tasks.port, ...lines);
+    await until(() => checks.callCount() === 1);
+    socket.destroy();
+    await until(() => [...tasks.requests.series()].length === 1);
+    expect(tasks.events.subscribers).to.equal(0);
   });
 
   it('answers 503 while the token store is unavailable, and logs no token', async () => {

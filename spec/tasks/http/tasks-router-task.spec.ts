@@ -6,6 +6,7 @@ import { preferredWait } from '../../../main/tasks/http/prepare-submission.ts';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard, retry } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
 import { request } from '../../support/program.ts';
 import { until } from '../../support/until.ts';
 import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
@@ -276,16 +277,26 @@ describe('a request with Prefer: wait', function () {
     expect([status, body.id]).to.deep.equal([200, id]);
   });
 
-  it('waits no longer for a client that has disconnected, and keeps its task', async () => {
-    const own = await startTasksServer();
-    const leave = new AbortController();
-    const answering = submit(own, 30, { signal: leave.signal }).catch((error: Error) => error.name);
-    await own.take();
-    leave.abort();
-    expect(await answering).to.equal('AbortError');
-    await until(() => [...own.requests.series()].length === 1);
-    expect((await own.queue.counts()).inFlight).to.equal(1);
-  });
+  for (const when of ['before', 'during'])
+    it(`waits no longer for a client that has disconnected ${when} the wait, and keeps its task, but no listener or timer`, async () => {
+      const clock = new ManualClock();
+      const own = await startTasksServer({ clock });
+      const publish = own.queue.publish.bind(own.queue);
+      own.queue.publish = async (...values) => {
+        const published = await publish(...values);
+        if (when === 'before') await until(() => own.sockets.size === 0);
+        return published;
+      };
+      const leave = new AbortController();
+      const answering = submit(own, 30, { signal: leave.signal }).catch((error: Error) => error.name);
+      await own.take();
+      if (when === 'during') await until(() => clock.timers > 1);
+      leave.abort();
+      expect(await answering).to.equal('AbortError');
+      await until(() => [...own.requests.series()].length === 1);
+      expect((await own.queue.counts()).inFlight).to.equal(1);
+      expect(clock.timers, 'that of the retention of events').to.equal(1);
+    });
 
   it('is answered 200 although the event of another node was missed', async () => {
     const own = await startTasksServer();

@@ -62,7 +62,7 @@ export async function startTasksServer(options: Options = {}) {
   const store = new SqliteStore({ ...storage, excessRows: async () => 0 });
   afterTest(() => store.close());
   store.start();
-  const events = new TaskEvents({ clock, random });
+  const events = new TaskEvents({ clock: options.clock ?? clock, random });
   afterTest(() => events.close());
   const queue = await Queue.open({ store, onEvent: events.record, clock });
   afterTest(() => queue.close());
