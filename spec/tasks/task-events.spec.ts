@@ -24,13 +24,15 @@ function rest(events: TaskEvents, cursor: Cursor): string[] {
 const follow = (events: TaskEvents) => events.subscribe(ignore, ignore);
 
 describe('the events of tasks', () => {
-  it('use a bounded amount of memory, also for waits that have ended', async () => {
-    const events = create();
-    follow(events);
+  it('use a bounded amount of memory, also for waits that have ended, and none a minute after the last follower', async () => {
+    const clock = new ManualClock();
+    const events = create(clock);
+    const leave = follow(events);
     const waitFor = async (count: number) => {
-      for (const id of Array(count).keys()) {
+      for (const number of Array(count).keys()) {
+        const id = `${number}`.padEnd(200);
         const { promise, resolve } = Promise.withResolvers<void>();
-        const remove = events.onEnd(`${id}`, resolve);
+        const remove = events.onEnd(id, resolve);
         note(events, id);
         remove();
         await promise;
@@ -41,6 +43,10 @@ describe('the events of tasks', () => {
     const before = await liveHeapBytes();
     await waitFor(30_000);
     expect((await liveHeapBytes()) - before).to.be.below(1024 * 1024);
+    leave();
+    clock.advance(60_000);
+    expect(before - (await liveHeapBytes())).to.be.above(2 * 1024 * 1024);
+    expect(events.subscribers, 'not collected itself').to.equal(0);
   });
 
   it('are kept while there is a follower and for a minute after it, otherwise only counted', () => {

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard, retry } from '../../store/settlements.ts';
@@ -20,7 +21,7 @@ async function recordUntilFull({ events, sockets }: TasksServer, atLeast = 0, be
   let count = 0;
   await until(() => {
     between();
-    for (let n = 0; n < 500; n++) events.record({ event: 'failed', id: idOf(count++), at: 1, attempts: 1, reason });
+    for (let n = 0; n < 10_000; n++) events.record({ event: 'failed', id: idOf(count++), at: 1, attempts: 1, reason });
     return (socket?.writableLength ?? 0) > 0 && count >= atLeast;
   });
   expect(socket?.writableLength).to.be.below(3_000_000);
@@ -164,13 +165,21 @@ describe('GET /tasks/events', () => {
     expect((await request(`${url}/tasks/events`)).status).to.equal(429);
   });
 
-  it('ends the stream when the service stops, also that of a client that does not read', async () => {
+  it('has a comment every 15 s while the client reads, and ends when the service stops, even if the client does not read', async () => {
     const clock = new ManualClock();
     const own = await startTasksServer({ realRows: false, clock });
-    const { socket, ended } = await connectRaw(own.port, 'GET /tasks/events HTTP/1.1', 'Host: x', 'Connection: close');
-    socket.pause();
+    const stream = await connectRaw(own.port, 'GET /tasks/events HTTP/1.1', 'Host: x', 'Connection: close');
+    const { socket, ended } = stream;
     await until(() => own.events.subscribers === 1);
+    clock.advance(30_000);
+    await stream.until(/\n:\n[\s\S]*\n:\n/);
+    socket.pause();
     await recordUntilFull(own, 0, () => clock.advance(50));
+    const [connection] = own.sockets;
+    const held = connection?.writableLength ?? 0;
+    clock.advance(60_000);
+    await turn();
+    expect(connection?.writableLength, 'no more comments').to.be.at.most(held);
     own.events.close();
     own.events.record(completed);
     expect(clock.timers).to.equal(0);
