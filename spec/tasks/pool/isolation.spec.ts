@@ -1,9 +1,12 @@
 import childProcess, { type ChildProcess } from 'node:child_process';
+import { EventEmitter } from 'node:events';
 import { existsSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import type { TaskProcessStart } from '../../../workers/tasks/messages.ts';
+import { queueOptionsSymbol } from 'piscina';
+import { TaskProcesses } from '../../../main/tasks/pool/task-processes.ts';
+import type { TaskProcessStart, TaskThreadStart } from '../../../workers/tasks/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { post, startServices } from '../../support/program.ts';
 import { until } from '../../support/until.ts';
@@ -46,77 +49,26 @@ describe('a pool whose threads have processes of their own', () => {
     expect([await beside, pool.serving]).to.deep.equal([{ ended: 'cancelled' }, true]);
   });
 
-  it('delays the load of processes that end again and again, but not after the crash of a task, and replaces none that its stop ends', async () => {
-    const delays: number[] = [];
-    const loads: number[] = [];
+  it('outlives the signals that a service manager sends to all processes of a service, and replaces none that its stop ends', async () => {
     const children: ChildProcess[] = [];
     mockFork((start) => {
       const child = start();
-      const { mock: sent } = mock.method(child, 'send');
-      child.once('message', () => {
-        const first = sent.calls[0]?.arguments[0] as TaskProcessStart | undefined;
-        delays.push(first?.loadDelayMs ?? Number.NaN);
-        loads.push(performance.now());
-        // The first process must live until the pool has started.
-        if (loads.length > 1 && loads.length < 5) child.kill('SIGKILL');
-      });
       children.push(child);
       return child;
     });
     const { run, pool } = await startHandlers(handlers, own);
+    expect([await run('ok'), await run('abort')]).to.deep.equal([returned, crashed]);
     expect(await run('ok')).to.deep.equal(returned);
-    children[0]?.kill('SIGKILL');
-    await until(() => loads.length === 5);
-    expect(delays).to.deep.equal([0, 0, 50, 100, 200]);
-    const [before, last] = loads.slice(-2) as [number, number];
-    expect(last - before).to.be.at.least(200);
-    expect(await run('abort')).to.deep.equal(crashed);
-    expect(await run('ok')).to.deep.equal(returned);
-    // A service manager signals all processes of a service.
     for (const signal of ['SIGINT', 'SIGTERM'] as const) children.at(-1)?.kill(signal);
     expect(await run('ok')).to.deep.equal(returned);
-    expect(delays.slice(5)).to.deep.equal([0]);
     await pool.stop(Promise.resolve());
-    expect(children, 'none in place of those that the stop ends').to.have.length(6);
-    expect(children.at(-1)?.signalCode).to.equal('SIGKILL');
+    expect(children.map(({ signalCode }) => signalCode)).to.deep.equal(['SIGABRT', 'SIGKILL']);
   });
 
   it('says why it does not start', async () => {
-    const module = `...(process.getBuiltinModule('worker_threads').workerData.abortChannel && (() => { throw new Error('no'); })()),`;
+    const module = `...(workerData.abortChannel && (() => { throw new Error('no'); })()),`;
     const error = await startHandlers(module, own).catch((failure) => failure);
     expect(error.message).to.match(/^the task threads do not start: no, at \S+:2:\d+: /);
-  });
-
-  it('does not start if only some of its processes can be created, and ends those', async () => {
-    const children: ChildProcess[] = [];
-    mockFork((start) => {
-      if (children.length === 1) throw new Error('spawn ENOMEM');
-      const child = start();
-      children.push(child);
-      return child;
-    });
-    const error = await startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
-    expect(error.message).to.equal('spawn ENOMEM');
-    await until(() => children.every(({ exitCode, signalCode }) => (exitCode ?? signalCode) !== null));
-  });
-
-  it('does not start if a process ends after its own test, while another loads', async () => {
-    const closed = Promise.withResolvers<unknown>();
-    let first: ChildProcess | undefined;
-    mockFork((start) => {
-      const child = start();
-      if (first === undefined) {
-        first = child.once('close', closed.resolve);
-        first.on('message', (message: object) => 'isLoaded' in message && child.kill('SIGKILL'));
-      } else {
-        const { send } = child;
-        const sendLate = (...args: unknown[]) => void closed.promise.then(() => Reflect.apply(send, child, args));
-        child.send = sendLate as unknown as typeof send;
-      }
-      return child;
-    });
-    const error = await startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
-    expect(error.message).to.equal('the task threads do not start: a thread ended during the test');
   });
 
   it('ends with the service that it belongs to, even if a handler blocks', async () => {
@@ -128,5 +80,85 @@ describe('a pool whose threads have processes of their own', () => {
     expect(isAlive(pid)).to.equal(true);
     services.child.kill('SIGKILL');
     await until(() => !isAlive(pid));
+  });
+});
+
+/** A process that the test plays. It has ended once it emits `close`. */
+class PlayedChild extends EventEmitter {
+  pid: number | undefined = 1;
+  readonly connected = true;
+  readonly send = mock.fn((_start: TaskProcessStart) => {});
+  readonly kill = mock.fn(() => this.emit('close', null, 'SIGKILL'));
+  readonly load = () => this.emit('message', { isLoaded: true });
+}
+
+/** Plays the processes of threads. After the first `most` ones, none can be created. */
+function playChildren(most = Number.POSITIVE_INFINITY): PlayedChild[] {
+  const children: PlayedChild[] = [];
+  mockFork(() => {
+    if (children.length === most) throw new Error('spawn ENOMEM');
+    return children[children.push(new PlayedChild()) - 1] as unknown as ChildProcess;
+  });
+  return children;
+}
+
+/** Creates the threads of a pool of one thread, with processes that the test plays. */
+function playThreads(most?: number) {
+  const children = playChildren(most);
+  const threads = new TaskProcesses({ abortChannel: 'played' } as TaskThreadStart, 1);
+  afterTest(() => threads.destroy());
+  const last = () => children.at(-1) as PlayedChild;
+  last().load();
+  return { children, threads, last };
+}
+
+describe('the processes of threads', () => {
+  it('are replaced by ones that load after a delay of at most 5 s, unless they were stable, had a task or have never loaded', () => {
+    const { children, threads, last } = playThreads();
+    let nowMs = performance.now();
+    mock.method(performance, 'now', () => nowMs);
+    const end = (ageMs: number) => {
+      nowMs += ageMs;
+      last().kill();
+      last().load();
+    };
+    for (const ageMs of [...Array(9).fill(0), 9999, 10_000, 0, 0]) end(ageMs);
+    void threads.run({ run: 1, [queueOptionsSymbol]: { id: threads.threads[0]?.threadId } } as never);
+    end(0);
+    const delays = [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 0, 0, 50, 0];
+    const starts = children.slice(1).map(({ send }) => send.mock.calls[0]?.arguments[0]);
+    expect(starts.map((start) => start?.loadDelayMs)).to.deep.equal(delays);
+    last().kill();
+    last().kill();
+    expect([children.length, threads.threads]).to.deep.equal([16, []]);
+  });
+
+  it('have ended once their last message has arrived, and tell if another one cannot be created, at once or later', () => {
+    const { threads, last } = playThreads(1);
+    const events: unknown[] = [];
+    threads.on('message', (message) => events.push(message)).on('error', ({ message }) => events.push(message));
+    threads.on('workerDestroy', () => events.push(threads.threads.length));
+    threads.threads[0]?.once('exit', (reason) => events.push(reason));
+    last().emit('exit', null, 'SIGKILL');
+    last().emit('message', { message: 'last' });
+    last().pid = undefined;
+    last().emit('error', new Error('spawn EAGAIN'));
+    expect(events).to.deep.equal(['last', 'spawn ENOMEM', 0, 'process died: spawn EAGAIN']);
+  });
+
+  it('are ended if not all of the first ones can be created', () => {
+    const children = playChildren(1);
+    expect(() => new TaskProcesses({} as TaskThreadStart, 2)).to.throw('spawn ENOMEM');
+    expect(children.map(({ kill }) => kill.mock.callCount())).to.deep.equal([1]);
+  });
+
+  it('are no start of a pool if one ends after its own test, while another loads', async () => {
+    const children = playChildren();
+    const started = startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch(({ message }) => message);
+    await until(() => children.length === 2);
+    children[0]?.load();
+    children[0]?.kill();
+    children[1]?.load();
+    expect(await started).to.equal('the task threads do not start: a thread ended during the test');
   });
 });

@@ -1,21 +1,23 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { mock } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
-import { returned, startHandlers, startPool } from '../handlers/handling.ts';
+import { returned, startHandlers, startPool, writeHandlers } from '../handlers/handling.ts';
 
-/** Code of a module's handlers, whose import runs `code` in the second thread. The check of the module comes first. */
-async function secondThread(code: string): Promise<string> {
+/** Code of a module's handlers, whose import runs `code` in the threads whose number `which` compares. The check is 1. */
+async function inThreads(which: string, code: string): Promise<string> {
   const log = JSON.stringify(join(await temporaryFolder(), 'imports'));
   return `
     ...(await (async () => {
       const { appendFileSync, readFileSync } = process.getBuiltinModule('fs');
       appendFileSync(${log}, 'x');
-      if (readFileSync(${log}, 'utf8').length === 3) { ${code} }
+      if (readFileSync(${log}, 'utf8').length ${which}) { ${code} }
     })()),
     die: () => process.reallyExit(7),
     ok: () => 'ok',
@@ -46,37 +48,43 @@ describe('the threads of a pool', () => {
 
   it('are all replaced if a new one does not load in time, and running tasks run again', async () => {
     const clock = new ManualClock();
-    const handlers = `${await secondThread('await new Promise(() => {});')} wait: (_, { signal }) => aborted(signal),`;
-    const { run, told, cancel, pool, lines } = await startHandlers(handlers, {}, clock);
-    expect(await run('die')).to.deep.equal(crashed);
+    const code = await inThreads('=== 4', "console.log('loads'); await new Promise(() => {});");
+    const handlers = `${code} wait: (_, { signal }) => aborted(signal),`;
+    const { run, told, cancel, pool, lines, logged } = await startHandlers(handlers, { TASK_CONCURRENCY: '2' }, clock);
     const waits = run('wait');
-    await until(() => clock.timers === 1);
-    expect(pool.serving).to.equal(true);
+    await until(() => told.length === 1);
+    expect([await run('die'), pool.serving]).to.deep.equal([crashed, true]);
+    await logged(({ msg }) => msg === 'loads');
     clock.advance(10_000);
     expect(pool.serving).to.equal(false);
     expect(lines.at(-1)).to.include({ msg: 'the task threads do not start: all are replaced', delayMs: 50 });
     await until(() => {
-      clock.advance(50);
+      clock.advance(1);
       return pool.serving;
     });
-    await until(() => told.includes('2 started'));
-    cancel();
+    cancel(1);
     expect(await waits).to.deep.equal(returned);
   });
 
   it('are all replaced if a new one fails to load', async () => {
     for (const code of [`throw new Error('not this time');`, 'process.reallyExit(1);']) {
-      const { run, pool, lines } = await startHandlers(await secondThread(code));
+      const { run, pool, lines } = await startHandlers(await inThreads('=== 3', code));
       expect([await run('die'), await run('ok'), pool.serving]).to.deep.equal([crashed, returned, true]);
       expect(lines.map(({ msg }) => msg)).to.include('the task threads do not start: all are replaced');
     }
   });
 
-  it('are stopped although they are being replaced', async () => {
-    const { run, pool, lines } = await startHandlers(await secondThread('process.reallyExit(1);'));
+  it('are replaced after growing delays of at most 5 s, and stopped meanwhile', async () => {
+    const clock = new ManualClock();
+    const { run, pool, lines } = await startHandlers(await inThreads('> 2', 'process.reallyExit(1);'), {}, clock);
     expect(await run('die')).to.deep.equal(crashed);
     const outcome = run('ok');
-    await until(() => !pool.serving);
+    await until(() => {
+      clock.advance(100);
+      return lines.length === 9;
+    });
+    const delays = [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000];
+    expect(lines.map(({ delayMs }) => delayMs)).to.deep.equal(delays);
     await pool.stop(Promise.resolve());
     expect(await outcome).to.include({ ended: 'released' });
     expect(lines.at(-1)?.msg).to.equal('the task threads do not start: all are replaced');
@@ -130,20 +138,26 @@ describe('a pool without a handlers module', () => {
     expect(await after).to.deep.equal(returned);
   });
 
-  it('runs a task alone whose earlier attempt has crashed', async () => {
-    const { run, starts } = await startBuiltIns();
-    const outcomes = [run('return'), run('return', {}, { crashes: 1 }), run('return')];
-    expect(starts().join('')).to.equal('1');
-    await Promise.all(outcomes);
-    expect(starts().join('')).to.equal('123');
+  it('runs a task alone whose earlier attempt has crashed, or is suspected', async () => {
+    for (const about of [{ crashes: 1 }, { isSuspect: true }]) {
+      const { run, starts } = await startBuiltIns();
+      const outcomes = [run('return'), run('return', {}, about), run('return')];
+      expect(starts().join('')).to.equal('1');
+      await Promise.all(outcomes);
+      expect(starts().join('')).to.equal('123');
+    }
   });
 
   it('replaces a thread that dies while it has nothing to do, and uses an answer that arrives before its messages', async () => {
     const watched = watchThreads();
-    const { run, told, reports } = await startBuiltIns();
+    const { run, told, reports, lines } = await startBuiltIns();
     await watched.threads[0]?.terminate();
     expect(await run('tell')).to.deep.equal(returned);
     expect([told, reports]).to.deep.equal([['1 started', '1 ack', '1 ended'], [{ id: '1', fraction: 1 }]]);
+    // Its thread has not ended yet.
+    watched.threads[1]?.emit('error', new Error('no memory'));
+    expect(await run('return')).to.deep.equal(returned);
+    expect(lines.map(({ msg }) => msg)).to.deep.equal(['a task thread died outside of a task']);
   });
 
   it('releases tasks that wait, and after a stop all others', async () => {
@@ -160,7 +174,7 @@ describe('a pool without a handlers module', () => {
 });
 
 /** Starts a pool with handlers that can count how many of them run in their thread, one of which ends it by `death`. */
-async function startOverlapping(env: Record<string, string> = {}, death = 'process.reallyExit(7)') {
+async function startOverlapping(env: Record<string, string> = {}, death = 'process.reallyExit(7)', clock?: Clock) {
   const dead = join(await temporaryFolder(), 'dead');
   const isDead = `process.getBuiltinModule('fs').existsSync(${JSON.stringify(dead)})`;
   const handlers = `
@@ -176,9 +190,14 @@ async function startOverlapping(env: Record<string, string> = {}, death = 'proce
     ignore: (_, { progress }) => { running += 1; progress(0); return new Promise(() => {}); },
     acked(_, { ack }) { ack(); return new Promise(() => {}); },
     hang: { timeoutMs: 500, handler: () => new Promise(() => {}) },
+    // Ends its thread if the death has happened, unless its signal is aborted meanwhile.
+    late: { timeoutMs: 500, async handler(_, { signal }) {
+      await (${isDead} ? pause(20) : new Promise(() => {}));
+      if (!signal.aborted) ${death};
+    } },
     alone: { overlap: false, async handler() { running += 1; await pause(20); return running--; } },
   `;
-  const started = await startHandlers(handlers, { TASK_OVERLAP: '10', TASK_CANCEL_GRACE_MS: '60000', ...env });
+  const started = await startHandlers(handlers, { TASK_OVERLAP: '10', TASK_CANCEL_GRACE_MS: '60000', ...env }, clock);
   return { ...started, die: () => writeFileSync(dead, '') };
 }
 
@@ -215,21 +234,33 @@ describe('handlers that share threads', () => {
     ['process', { TASK_ISOLATION: 'process' }, 'process.kill(process.pid, "SIGABRT")', 'process died: SIGABRT'],
   ] as const) {
     it(`run again, each alone, if their ${place} ends, and only the one that ends it again is charged`, async () => {
-      const { run, told, starts, output, die } = await startOverlapping(env, death);
-      const outcomes = [run('wait'), run('die'), run('wait'), run('wait')];
+      const { run, told, output, cancel, die } = await startOverlapping({ ...env, TASK_OVERLAP: '4' }, death);
+      const outcomes = [run('wait'), run('die'), run('wait'), run('wait'), run('wait')];
       await until(() => told.length === 4);
       die();
-      expect(await Promise.all(outcomes)).to.deep.equal([returned, { ended: 'crashed', reason }, returned, returned]);
-      expect([output(), starts().length]).to.deep.equal([1, 4]);
+      const expected = [returned, { ended: 'crashed', reason }, ...Array(3).fill(returned)];
+      expect(await Promise.all(outcomes)).to.deep.equal(expected);
+      const ends = [1, 2, 3, 4].map((id) => `${id} ended`);
+      expect([output(), told.slice(4)]).to.deep.equal([1, [...ends, '5 started', '5 ended']]);
+      const { mock: aborts } = mock.method(BroadcastChannel.prototype, 'postMessage');
+      for (const id of [1, 2]) cancel(id);
+      expect(aborts.callCount(), 'of tasks that have ended').to.equal(0);
     });
   }
 
-  it('have their time limits also when they run again alone', async () => {
-    const { run, told, die } = await startOverlapping({ TASK_CANCEL_GRACE_MS: '20' });
-    const outcomes = [run('hang'), run('die')];
+  it('have their whole time limits when they run again alone', async () => {
+    const clock = new ManualClock();
+    const { run, told, die } = await startOverlapping({ TASK_CANCEL_GRACE_MS: '20' }, undefined, clock);
+    const outcomes = [run('late'), run('hang')];
     await until(() => told.length === 2);
     die();
-    const reasons = ['took longer than 500 ms', 'thread died: exit code 7'];
+    clock.advance(520);
+    for (const [stepMs, events] of Object.entries({ 0: 3, 20: 4 }))
+      await until(() => {
+        clock.advance(Number(stepMs));
+        return told.length === events;
+      });
+    const reasons = ['thread died: exit code 7', 'took longer than 500 ms'];
     expect(await Promise.all(outcomes)).to.deep.equal(reasons.map((reason) => ({ ended: 'crashed', reason })));
   });
 
@@ -243,6 +274,23 @@ describe('handlers that share threads', () => {
     expect(await Promise.all(outcomes)).to.deep.equal([returned, returned, { ended: 'cancelled' }]);
     expect(output()).to.equal(1);
     expect(watched.ended).to.be.at.least(1);
+  });
+
+  it('end in the old module after a reload, and later ones run in the newest, also in a thread that loads meanwhile', async () => {
+    const source = (word: string) =>
+      `export default { word: () => '${word}', wait: (_, { signal }) => aborted(signal), die: () => process.reallyExit(7) };`;
+    const TASK_HANDLERS = await writeHandlers(source('old'), 'handlers.mjs');
+    const { run, told, cancel, output, pool } = await startPool({ TASK_HANDLERS });
+    const url = pathToFileURL(TASK_HANDLERS).href;
+    const reload = (word: string) => pool.reload(new Map([[url, { format: 'module', source: source(word) }]]));
+    const waits = run('wait');
+    await until(() => told.length === 1);
+    reload('new');
+    cancel();
+    expect([await waits, await run('word'), output()]).to.deep.equal([returned, returned, 'new']);
+    expect(await run('die')).to.deep.equal(crashed);
+    reload('newest');
+    expect([await run('word'), output()]).to.deep.equal([returned, 'newest']);
   });
 
   it('do not run again if they have settled their tasks', async () => {
