@@ -21,7 +21,6 @@ const interruptible = `
     return 'returned';
   },
   async 'read the signal after the cancellation'(_, task) {
-    const { BroadcastChannel, workerData } = process.getBuiltinModule('worker_threads');
     const cancellations = new BroadcastChannel(workerData.abortChannel);
     const isCancelled = new Promise((resolve) => { cancellations.onmessage = resolve; });
     task.progress(0);
@@ -34,6 +33,16 @@ const interruptible = `
   'is aborted': (_, { signal }) => signal.aborted,
   ignore: (_, { progress }) => { progress(0); return new Promise(() => {}); },
   block(_, { progress }) { progress(0); for (;;); },
+  late: { timeoutMs: 30, async handler(_, { signal, progress }) {
+    await aborted(signal);
+    progress(0);
+    await pause(50);
+    throw signal.reason;
+  } },
+  async 'shut down'() {
+    new BroadcastChannel(workerData.abortChannel).postMessage({ run: 'all', reason: 'shutdown' });
+    await pause(50);
+  },
 `;
 
 const handlers = `
@@ -79,6 +88,13 @@ const handlers = `
     process.emitWarning('it is outdated', 'DeprecationWarning');
     await new Promise(setImmediate);
   },
+  flood(_, { log }) { for (let line = 0; line < 100; line++) log.info('flood'); },
+  leave(_, task) { globalThis.left = new WeakRef(task); },
+  'is left'() {
+    process.getBuiltinModule('v8').setFlagsFromString('--expose-gc');
+    process.getBuiltinModule('vm').runInNewContext('gc')();
+    return left.deref() !== undefined;
+  },
 `;
 
 type Started = Awaited<ReturnType<typeof startHandlers>>;
@@ -100,11 +116,12 @@ for (const isolation of ['thread', 'process'])
       return shared().output();
     }
 
-    it('receives data and task, and its output is stored, null if it returns nothing', async () => {
+    it('receives data and task, and its output is stored, null if it returns nothing, and its thread keeps neither', async () => {
       const { id, ...described } = await outputOf('describe', { a: [1] }, { attempt: 3, traceparent: 'trace' });
       expect(id).to.be.a('string');
       expect(described).to.deep.equal({ a: [1], action: 'describe', attempt: 3, createdAt: 5, traceparent: 'trace' });
       expect([await outputOf('later', { a: 'x' }), await outputOf('nothing')]).to.deep.equal(['x', null]);
+      expect([await outputOf('leave'), await outputOf('is left')]).to.deep.equal([null, false]);
       const [pid, settings] = await outputOf('process');
       expect([pid === process.pid, settings]).to.deep.equal([isolation === 'thread', []]);
     });
@@ -152,7 +169,7 @@ for (const isolation of ['thread', 'process'])
       }
     });
 
-    it('writes log lines with task and action, also by the console and by warnings of Node.js', async () => {
+    it('writes log lines with task and action, also by the console and by warnings of Node.js, at most 100 a second with all others in its thread', async () => {
       const { lines, logged } = shared();
       lines.length = 0;
       await outputOf('log');
@@ -166,6 +183,11 @@ for (const isolation of ['thread', 'process'])
       expect(third).to.include({ ...own, level: 20 });
       expect(console).to.include({ level: 50, msg: 'of console' });
       expect(direct).to.include({ level: 30, msg: 'directly' });
+      const startedAt = performance.now();
+      for (let task = 0; task < 20; task++) await outputOf('flood');
+      const seconds = (performance.now() - startedAt) / 1000;
+      const flood = lines.filter(({ msg }) => msg === 'flood');
+      expect(flood).to.have.length.of.at.most(100 * (seconds + 2));
     });
 
     it('reports progress at most ten times a second, and the last value in the end', async () => {
@@ -227,14 +249,17 @@ describe('a handler of a handlers module', () => {
     }
   });
 
-  it('has its signal aborted at a shutdown, and its task is released unless it returns', async () => {
-    for (const [action, ended] of Object.entries({ heed: 'released', finish: 'returned' })) {
-      const { run, pool, reports } = await startHandlers(interruptible);
+  it('has its signal aborted at a shutdown, even if it starts later, and its task is released unless it returns or its time was up', async () => {
+    for (const [action, ended] of Object.entries({ heed: 'released', finish: 'returned', late: 'raised' })) {
+      const { run, pool, reports } = await startHandlers(interruptible, patient);
       const outcome = run(action);
       await until(() => reports.length > 0);
       await pool.stop(new Promise(() => {}));
       expect((await outcome).ended, action).to.equal(ended);
     }
+    const { run, output } = await startHandlers(interruptible);
+    for (const action of ['shut down', 'is aborted']) expect(await run(action)).to.deep.equal(returned);
+    expect(output()).to.equal(true);
   });
 
   it('does not use a connection that was closed while its thread was idle', async () => {

@@ -12,11 +12,11 @@ import { captureLog } from '../../support/log.ts';
 
 const api = JSON.stringify(new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href);
 
-const imports = `import { PermanentError, RetryAfter } from ${api}; \
+const imports = `import { PermanentError, RetryAfter } from ${api}; import { workerData } from 'node:worker_threads'; \
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms)); \
 const aborted = (signal) => new Promise((resolve) => signal.addEventListener('abort', resolve));`;
 
-/** Writes a handlers module that can use `PermanentError`, `RetryAfter`, `pause` and `aborted`. Returns its path. */
+/** Writes a handlers module that can use the names in `imports`. Returns its path. */
 export async function writeHandlers(source: string, name = 'handlers.ts'): Promise<string> {
   const file = join(await temporaryFolder(), name);
   await writeFile(file, `${imports}\n${source}`);
