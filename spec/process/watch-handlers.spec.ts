@@ -8,6 +8,7 @@ import { watchHandlers } from '../../main/process/watch-handlers.ts';
 import { type CheckedModule, checkHandlers } from '../../main/threads/one-shot-threads.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
+import { watchThreads } from '../support/threads.ts';
 import { until } from '../support/until.ts';
 
 const SLOW = `import { existsSync, writeFileSync } from 'node:fs';
@@ -16,7 +17,7 @@ const SLOW = `import { existsSync, writeFileSync } from 'node:fs';
 
 describe('a handlers module that changes while it is checked', () => {
   for (const isStopped of [false, true])
-    it(isStopped ? 'is not used after a stop' : 'is checked again after that', async () => {
+    it(isStopped ? 'is not used after a stop' : 'is checked again after that until it is used', async () => {
       mock.timers.enable({ apis: ['setInterval'] });
       const folder = await temporaryFolder();
       const TASK_HANDLERS = join(folder, 'handlers.mjs');
@@ -27,11 +28,15 @@ describe('a handlers module that changes while it is checked', () => {
       const sources = new Map();
       const first = await checkHandlers(tasks, undefined, sources);
       const used: string[] = [];
-      const reload = async ({ actions }: CheckedModule) => void used.push([...actions.keys()].at(-1) ?? '');
-      const watch = watchHandlers(tasks, { sources }, first, { reload }, captureLog().log);
+      const reload = async ({ actions }: CheckedModule) => {
+        const times = used.push([...actions.keys()].at(-1) ?? '');
+        if (times === 2 || times === 3) throw new Error('the limits are not stored');
+      };
+      const { log, lines } = captureLog();
+      write('second', SLOW);
+      const watch = watchHandlers(tasks, { sources }, first, { reload }, log);
       afterTest(() => watch.stop());
       const ended = once(process, 'worker').then(([worker]) => once(worker, 'exit'));
-      write('second', SLOW);
       mock.timers.tick(200);
       await until(() => existsSync(join(folder, 'begun')));
       write('third');
@@ -42,8 +47,13 @@ describe('a handlers module that changes while it is checked', () => {
       await new Promise(setImmediate);
       await until(() => {
         mock.timers.tick(200);
-        return isStopped || used.length === 2;
+        return isStopped || used.length === 4;
       });
-      expect(used).to.deep.equal(isStopped ? [] : ['second', 'third']);
+      const watched = watchThreads();
+      mock.timers.tick(200);
+      await new Promise(setImmediate);
+      expect(watched.threads).to.deep.equal([]);
+      expect(used).to.deep.equal(isStopped ? [] : ['second', 'third', 'third', 'third']);
+      expect(lines.filter(({ level }) => level === 50)).to.have.length(isStopped ? 0 : 1);
     });
 });

@@ -106,16 +106,21 @@ describe('the check of a handlers module', () => {
     const source = `export default {
       plain() {},
       full: {
-        handler: () => 1, schema: { type: 'object', toJSON: undefined }, timeoutMs: 5, maxAttempts: 1, overlap: false,
-        backoff: { firstMs: undefined, maxMs: 7 },
+        handler: () => 1, schema: { type: 'object', toJSON: undefined }, timeoutMs: 86400000, maxAttempts: 1000, overlap: false,
+        backoff: { firstMs: undefined, factor: 10, maxMs: 86400000 },
+        limits: { concurrency: 100000, rate: { count: 10000, seconds: 86400 }, perKey: { rate: { count: 1, seconds: 0.0011 } } },
       },
-      overlapping: { handler: () => 1, overlap: true },
+      overlapping: { handler: () => 1, overlap: true, backoff: { factor: 1 }, limits: { rate: { count: 1, seconds: 0.001 } } },
       constructor: () => 2,
     }`;
     const text = '() => 1';
-    const settings = { timeoutMs: 5, maxAttempts: 1, overlap: false, backoff: { maxMs: 7 } };
+    const backoff = { factor: 10, maxMs: 86_400_000 };
+    const rate = { count: 10_000, ms: 86_400_000 };
+    const limits = { concurrency: 100_000, rate, perKey: { rate: { count: 1, ms: 2 } } };
+    const settings = { timeoutMs: 86_400_000, maxAttempts: 1000, overlap: false, backoff, limits };
     const full = { text, schema: { type: 'object' }, ...settings };
-    const others = { plain: { text: 'plain() {}' }, overlapping: { text }, constructor: { text: '() => 2' } };
+    const overlapping = { text, backoff: { factor: 1 }, limits: { rate: { count: 1, ms: 1 } } };
+    const others = { plain: { text: 'plain() {}' }, overlapping, constructor: { text: '() => 2' } };
     const expected = new Map(Object.entries({ full, ...others }));
     for (const name of ['handlers.ts', 'handlers.mjs'])
       expect((await handlersOf(await file(name, source))).actions).to.deep.equal(expected);
@@ -136,6 +141,7 @@ describe('the check of a handlers module', () => {
     ['backoff.maxMs must be a whole number from 1 to 86400000', '{ handler() {}, backoff: { maxMs: 86400001 } }'],
     ['backoff.factor must be a number from 1 to 10', '{ handler() {}, backoff: { factor: 0.5 } }'],
     ['backoff.factor must be a number from 1 to 10', '{ handler() {}, backoff: { factor: 10.5 } }'],
+    ['backoff.factor must be a number from 1 to 10', "{ handler() {}, backoff: { factor: '2' } }"],
     ['backoff must be an object', '{ handler() {}, backoff: 5 }'],
     ['unknown setting "timeoutMS": did you mean timeoutMs?', '{ handler() {}, timeoutMS: 5 }'],
     ['its schema must be an object', '{ handler() {}, schema: true }'],
@@ -154,6 +160,10 @@ describe('the check of a handlers module', () => {
     ['the action callback is built in while CALLBACK_HOSTS is set: rename it', 'export default { callback() {} };'],
     ['its export "schedules" must be an object that maps names to schedules', planned('[]')],
     ['Do not know how to serialize a BigInt', planned('{ a: 1n }')],
+    [
+      'its thread failed: Worker terminated due to reaching memory',
+      'for (const a = []; ; ) a.push(Array(1e4).fill({}))',
+    ],
     ['schedule "a": invalid schedule: cron: has a wrong minute: 60', planned("{ a: { cron: '60 * * * *' } }")],
     ['schedule "a": invalid schedule: catchUp: is unknown', planned("{ a: { cron: '* * * * *', catchUp: 'all' } }")],
     ['schedule "a": invalid data: /b: must be present', planned("{ a: { cron: '* * * * *', action: 'a' } }")],

@@ -28,7 +28,7 @@ async function open(answer: (response: ServerResponse, request: IncomingMessage)
   });
   const clock = new ManualClock();
   const known: { task?: FoundTask } = {};
-  const parts = { secrets: [randomBytes(24)], find: () => known.task, clock, random: { number: () => 0.5 } };
+  const parts = { secrets: [randomBytes(24)], find: () => known.task, clock, random: { number: () => 0 } };
   const sender = new CallbackSender({ hosts: [host ?? `127.0.0.1:${listener.port}`], ...parts });
   afterTest(() => sender.stop());
   const deliveryOf = (data: Partial<CallbackData> = {}, attempt = 1) => {
@@ -61,7 +61,7 @@ describe('the sender of callbacks', () => {
     expect(completed).to.deep.equal(row);
     expect(failed).to.include({ id: 't', status: 'failed', attempts: 1, reason: 'no' });
     const webhook = { 'webhook-id': 'c', 'webhook-timestamp': `${Math.floor(clock.now() / 1000)}`, traceparent };
-    expect(received[0]?.headers).to.include({ ...webhook, 'content-type': 'application/json' });
+    expect(received[0]?.headers).to.include({ ...webhook, 'content-type': 'application/json', connection: 'close' });
     expect([...sender.outcomes]).to.deep.include(['delivered', 2]);
     const { mock: aborts } = mock.method(AbortController.prototype, 'abort');
     sender.stop();
@@ -96,7 +96,7 @@ describe('the sender of callbacks', () => {
 
   it('tries again after any other answer, and follows no redirect', async () => {
     const { send, received, sender, clock } = await open(status(302, { Location: '/' }, 'go\n away '));
-    expect(await send()).to.deep.equal({ ...failed('the receiver answered 302: go away'), retryAfterMs: 5000 });
+    expect(await send()).to.deep.equal({ ...failed('the receiver answered 302: go away'), retryAfterMs: 4500 });
     expect([received.length, clock.timers]).to.deep.equal([1, 0]);
     expect([...sender.outcomes]).to.deep.include(['failed', 1]);
   });
@@ -105,11 +105,11 @@ describe('the sender of callbacks', () => {
     let headers = {};
     const { send, clock } = await open((response) => status(503, headers)(response));
     for (const [index, seconds] of [5, 60, 300, 1800, 7200, 14_400, 28_800, 36_000].entries())
-      expect(await send({}, index + 1)).to.include({ retryAfterMs: seconds * 1000 });
+      expect(await send({}, index + 1)).to.include({ retryAfterMs: seconds * 900 });
     const inAnHour = new Date(clock.now() + 3_600_000).toUTCString();
     for (const [retryAfter, seconds] of [
       ...[['120', 120] as const, ['999999', 86_400] as const, [inAnHour, 3600] as const],
-      ...['0', 'soon', '-5', '1e5', 'Thu, 01 Jan 1970 00:00:00 GMT'].map((ignored) => [ignored, 5] as const),
+      ...['0', 'soon', '-5', '1e5', 'Thu, 01 Jan 1970 00:00:00 GMT'].map((ignored) => [ignored, 4.5] as const),
     ]) {
       headers = { 'Retry-After': retryAfter };
       expect(await send(), retryAfter).to.include({ retryAfterMs: seconds * 1000 });
