@@ -26,22 +26,20 @@ describe('a process that watches its handlers module', () => {
     return { ...services, write, module, submit, outcome, run, line };
   }
 
-  for (const TASK_ISOLATION of ['thread', 'process']) {
-    it(`runs a changed import in new threads, while running handlers end in the old ones: ${TASK_ISOLATION}`, async () => {
-      const { write, submit, outcome, run, line, tasks } = await start({ TASK_ISOLATION });
-      const { id } = (await submit('slow')).body;
-      await untilTask(tasks, id, 'running');
-      expect(await run('say')).to.equal('old');
-      await write('lib.ts', `export const word: string = 'new';`);
-      expect((await line('handlers module reloaded')).msg).to.match(/lib\.ts\): changed code outside of the handlers$/);
-      const words = await Promise.all([1, 2, 3].map(() => run('say')));
-      expect(words).to.deep.equal(['new', 'new', 'new']);
-      await write('end', '');
-      expect(await outcome(id)).to.equal('old');
-      expect((await untilTask(tasks, id)).attempts).to.equal(1);
-      expect(await run('slow')).to.equal('new');
-    });
-  }
+  it('runs a changed import in new processes of threads, while running handlers end in the old ones', async () => {
+    const { write, submit, outcome, run, line, tasks } = await start({ TASK_ISOLATION: 'process' });
+    const { id } = (await submit('slow')).body;
+    await untilTask(tasks, id, 'running');
+    expect(await run('say')).to.equal('old');
+    await write('lib.ts', `export const word: string = 'new';`);
+    expect((await line('handlers module reloaded')).msg).to.match(/lib\.ts\): changed code outside of the handlers$/);
+    const words = await Promise.all([1, 2, 3].map(() => run('say')));
+    expect(words).to.deep.equal(['new', 'new', 'new']);
+    await write('end', '');
+    expect(await outcome(id)).to.equal('old');
+    expect((await untilTask(tasks, id)).attempts).to.equal(1);
+    expect(await run('slow')).to.equal('new');
+  });
 
   it('follows the rules of a changed module once its limits and schedules can be stored, and says what has changed', async () => {
     const DATA_DIR = await temporaryFolder();

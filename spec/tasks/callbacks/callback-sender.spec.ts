@@ -203,10 +203,10 @@ describe('an address', () => {
 
   it('of a receiver is found only if it is public', async () => {
     const addresses = ['10.0.0.1', '1.1.1.1', '::1', '2606:4700::1111'];
-    const found = [
-      { address: '1.1.1.1', family: 4 },
-      { address: '2606:4700::1111', family: 6 },
-    ];
+    const found = Object.entries({ '1.1.1.1': 4, '2606:4700::1111': 6 }).map(([address, family]) => ({
+      address,
+      family,
+    }));
     expect(await resolve(addresses, true)).to.deep.equal(found);
     expect(await resolve(addresses, false)).to.equal('1.1.1.1');
     for (const all of [true, false])

@@ -15,18 +15,12 @@ const interruptible = `
   ok: () => 'ok',
   async heed(_, { signal, progress }) { progress(0); await aborted(signal); throw new PermanentError('told to stop'); },
   async 'nack, then return'(_, { signal, progress, nack }) {
-    progress(0);
-    await aborted(signal);
-    nack();
-    return 'returned';
+    progress(0); await aborted(signal); nack(); return 'returned';
   },
   async 'read the signal after the cancellation'(_, task) {
     const cancellations = new BroadcastChannel(workerData.abortChannel);
     const isCancelled = new Promise((resolve) => { cancellations.onmessage = resolve; });
-    task.progress(0);
-    await isCancelled;
-    cancellations.close();
-    await pause(0);
+    task.progress(0); await isCancelled; cancellations.close(); await pause(0);
     if (task.signal.aborted) throw task.signal.reason;
   },
   async finish(_, { signal, progress }) { progress(0); await aborted(signal); return signal.reason.message; },
@@ -34,10 +28,7 @@ const interruptible = `
   ignore: (_, { progress }) => { progress(0); return new Promise(() => {}); },
   block(_, { progress }) { progress(0); for (;;); },
   late: { timeoutMs: 30, async handler(_, { signal, progress }) {
-    await aborted(signal);
-    progress(0);
-    await pause(50);
-    throw signal.reason;
+    await aborted(signal); progress(0); await pause(50); throw signal.reason;
   } },
   async 'shut down'() {
     new BroadcastChannel(workerData.abortChannel).postMessage({ run: 'all', reason: 'shutdown' });
@@ -75,9 +66,7 @@ const handlers = `
     progress(-1, 'begin');
     for (const wrong of [NaN, Infinity, '0.5', null, undefined, {}]) progress(wrong);
     for (let step = 1; step < 100; step++) progress(step / 100);
-    await pause(120);
-    progress(2, 'x'.repeat(1e6));
-    await aborted(signal);
+    await pause(120); progress(2, 'x'.repeat(1e6)); await aborted(signal);
   },
   async log(_, { log }) {
     log.info('message first', { a: 1n });
@@ -185,9 +174,8 @@ for (const isolation of ['thread', 'process'])
       expect(direct).to.include({ level: 30, msg: 'directly' });
       const startedAt = performance.now();
       for (let task = 0; task < 20; task++) await outputOf('flood');
-      const seconds = (performance.now() - startedAt) / 1000;
-      const flood = lines.filter(({ msg }) => msg === 'flood');
-      expect(flood).to.have.length.of.at.most(100 * (seconds + 2));
+      const most = (performance.now() - startedAt) / 10 + 200;
+      expect(lines.filter(({ msg }) => msg === 'flood')).to.have.length.of.at.most(most);
     });
 
     it('reports progress at most ten times a second, and the last value in the end', async () => {
@@ -282,26 +270,22 @@ describe('a handler of a handlers module', () => {
     }
   });
 
-  it('has its signal aborted at its own time limit, and may end well or badly', async () => {
+  it('has its signal aborted at its own time limit, also a longer one than others have, and may end well or badly', async () => {
     const { run, output } = await startHandlers(
       `heed: { timeoutMs: 30, async handler(_, { signal }) {
         await aborted(signal);
         throw new Error('aborted: ' + signal.reason.name);
       } },
       finish: { timeoutMs: 30, async handler(_, { signal }) { await aborted(signal); return signal.reason.message; } },
-      ignore: { timeoutMs: 30, async handler() { await pause(60); throw new Error('its own'); } },`,
-      patient,
+      ignore: { timeoutMs: 30, async handler() { await pause(60); throw new Error('its own'); } },
+      slow: { timeoutMs: 60000, async handler(_, { signal }) { await pause(100); return signal.aborted; } },`,
+      { ...patient, TASK_TIMEOUT_MS: '20' },
     );
     expect(await run('heed')).to.deep.equal(failed('took longer than 30 ms'));
     expect(await run('ignore')).to.deep.equal(failed('its own'));
     expect(await run('finish')).to.deep.equal(returned);
     expect(output()).to.equal('took longer than 30 ms');
-  });
-
-  it('may have a longer time limit than other tasks', async () => {
-    const limits = { TASK_TIMEOUT_MS: '20', TASK_CANCEL_GRACE_MS: '0' };
-    const { run } = await startHandlers('slow: { timeoutMs: 60000, handler: () => pause(100) }', limits);
-    expect(await run('slow')).to.deep.equal(returned);
+    expect([await run('slow'), output()]).to.deep.equal([returned, false]);
   });
 });
 
@@ -347,11 +331,7 @@ describe('a handler disturbs no other task', () => {
     });
 
   for (const [what, bad, message] of [
-    [
-      'calls a saved process.exit',
-      '((exit) => () => { setImmediate(() => exit(1)); })(process.exit)',
-      'process.exit(1)',
-    ],
+    ['calls a saved exit', '((exit) => () => { setImmediate(() => exit(1)); })(process.exit)', 'process.exit(1)'],
     ['throws', '() => { setInterval(() => { throw new TypeError("left behind"); }, 1); }', 'left behind'],
     ['rejects', '() => { setImmediate(() => Promise.reject(null)); }', 'null'],
   ] as const) {

@@ -1,11 +1,12 @@
-import childProcess, { type ChildProcess } from 'node:child_process';
-import { EventEmitter } from 'node:events';
+import childProcess from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { queueOptionsSymbol } from 'piscina';
 import { TaskProcesses } from '../../../main/tasks/pool/task-processes.ts';
+import { threadFile } from '../../../main/threads/supervised-thread.ts';
 import type { TaskProcessStart, TaskThreadStart } from '../../../workers/tasks/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { post, startServices } from '../../support/program.ts';
@@ -18,22 +19,9 @@ const handlers = `
   ok: () => 'ok',
   pid: () => process.pid,
   heed: async (_, { signal }) => { await aborted(signal); throw signal.reason; },
-  abort: () => process.kill(process.pid, 'SIGABRT'),
 `;
 
-const crashed = { ended: 'crashed', reason: 'process died: SIGABRT' };
-
 const isAlive = (pid: number) => existsSync(`/proc/${pid}`);
-
-/** Calls `fork` instead of Node's function of this name, with Node's function, until the test ends. */
-function mockFork(fork: (start: () => ChildProcess) => ChildProcess): void {
-  const original = childProcess.fork;
-  const replacement = (...args: unknown[]) => fork(() => Reflect.apply(original, childProcess, args));
-  mock.method(childProcess, 'fork', replacement as typeof original);
-  syncBuiltinESMExports();
-  // The mock is restored by then.
-  afterTest(syncBuiltinESMExports);
-}
 
 describe('a pool whose threads have processes of their own', () => {
   it('loses only the task that allocates a string larger than the heap, which ends its process', async () => {
@@ -42,27 +30,31 @@ describe('a pool whose threads have processes of their own', () => {
     const beside = run('heed');
     await until(() => told.length === 1);
     const [huge, after] = [run('huge'), run('ok')];
-    expect(await huge).to.deep.equal(crashed);
+    expect(await huge).to.deep.equal({ ended: 'crashed', reason: 'process died: SIGABRT' });
     const { reason } = await logged(({ msg }) => msg === 'the process of a task thread ended: it is replaced');
     expect([reason, await after]).to.deep.equal(['process died: SIGABRT', returned]);
     cancel(1);
     expect([await beside, pool.serving]).to.deep.equal([{ ended: 'cancelled' }, true]);
   });
 
-  it('outlives the signals that a service manager sends to all processes of a service, and replaces none that its stop ends', async () => {
-    const children: ChildProcess[] = [];
-    mockFork((start) => {
-      const child = start();
-      children.push(child);
-      return child;
-    });
-    const { run, pool } = await startHandlers(handlers, own);
-    expect([await run('ok'), await run('abort')]).to.deep.equal([returned, crashed]);
-    expect(await run('ok')).to.deep.equal(returned);
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) children.at(-1)?.kill(signal);
-    expect(await run('ok')).to.deep.equal(returned);
+  it('outlives the signals that a service manager sends to all processes of a service, but not its stop', async () => {
+    const { run, output, pool } = await startHandlers(handlers, own);
+    await run('pid');
+    const pid = output();
+    for (const signal of ['SIGINT', 'SIGTERM']) process.kill(pid, signal);
+    expect([await run('pid'), output()]).to.deep.equal([returned, pid]);
     await pool.stop(Promise.resolve());
-    expect(children.map(({ signalCode }) => signalCode)).to.deep.equal(['SIGABRT', 'SIGKILL']);
+    expect(isAlive(pid)).to.equal(false);
+  });
+
+  it('loads each process after its delay, so that one without comes first', async () => {
+    const children = [600_000, 0].map((loadDelayMs) => {
+      const child = childProcess.fork(threadFile('tasks/task-process'), { serialization: 'advanced' });
+      afterTest(() => child.kill('SIGKILL') && once(child, 'close'));
+      child.send({ loadDelayMs, abortChannel: 'delays', overlap: 1, memoryMb: 32 });
+      return once(child, 'message').then(() => loadDelayMs);
+    });
+    expect(await Promise.race(children)).to.equal(0);
   });
 
   it('says why it does not start', async () => {
@@ -95,10 +87,14 @@ class PlayedChild extends EventEmitter {
 /** Plays the processes of threads. After the first `most` ones, none can be created. */
 function playChildren(most = Number.POSITIVE_INFINITY): PlayedChild[] {
   const children: PlayedChild[] = [];
-  mockFork(() => {
+  const fork = () => {
     if (children.length === most) throw new Error('spawn ENOMEM');
-    return children[children.push(new PlayedChild()) - 1] as unknown as ChildProcess;
-  });
+    return children[children.push(new PlayedChild()) - 1];
+  };
+  mock.method(childProcess, 'fork', fork as unknown as typeof childProcess.fork);
+  syncBuiltinESMExports();
+  // The mock is restored by then.
+  afterTest(syncBuiltinESMExports);
   return children;
 }
 
@@ -115,7 +111,7 @@ function playThreads(most?: number) {
 describe('the processes of threads', () => {
   it('are replaced by ones that load after a delay of at most 5 s, unless they were stable, had a task or have never loaded', () => {
     const { children, threads, last } = playThreads();
-    let nowMs = performance.now();
+    let nowMs = 0;
     mock.method(performance, 'now', () => nowMs);
     const end = (ageMs: number) => {
       nowMs += ageMs;
@@ -160,5 +156,6 @@ describe('the processes of threads', () => {
     children[0]?.kill();
     children[1]?.load();
     expect(await started).to.equal('the task threads do not start: a thread ended during the test');
+    expect(children, 'none in place of those that its stop ends').to.have.length(3);
   });
 });

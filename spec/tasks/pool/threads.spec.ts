@@ -17,7 +17,8 @@ async function inThreads(which: string, code: string): Promise<string> {
     ...(await (async () => {
       const { appendFileSync, readFileSync } = process.getBuiltinModule('fs');
       appendFileSync(${log}, 'x');
-      if (readFileSync(${log}, 'utf8').length ${which}) { ${code} }
+      const { length } = readFileSync(${log});
+      if (length ${which}) { ${code} }
     })()),
     die: () => process.reallyExit(7),
     ok: () => 'ok',
@@ -66,25 +67,17 @@ describe('the threads of a pool', () => {
     expect(await waits).to.deep.equal(returned);
   });
 
-  it('are all replaced if a new one fails to load', async () => {
-    for (const code of [`throw new Error('not this time');`, 'process.reallyExit(1);']) {
-      const { run, pool, lines } = await startHandlers(await inThreads('=== 3', code));
-      expect([await run('die'), await run('ok'), pool.serving]).to.deep.equal([crashed, returned, true]);
-      expect(lines.map(({ msg }) => msg)).to.include('the task threads do not start: all are replaced');
-    }
-  });
-
-  it('are replaced after growing delays of at most 5 s, and stopped meanwhile', async () => {
+  it('are all replaced while new ones fail to load, after growing delays of at most 5 s, and stopped meanwhile', async () => {
     const clock = new ManualClock();
-    const { run, pool, lines } = await startHandlers(await inThreads('> 2', 'process.reallyExit(1);'), {}, clock);
+    const code = await inThreads('> 2', `if (length % 2) throw new Error('not this time'); process.reallyExit(1);`);
+    const { run, pool, lines } = await startHandlers(code, {}, clock);
     expect(await run('die')).to.deep.equal(crashed);
     const outcome = run('ok');
     await until(() => {
       clock.advance(100);
       return lines.length === 9;
     });
-    const delays = [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000];
-    expect(lines.map(({ delayMs }) => delayMs)).to.deep.equal(delays);
+    expect(lines.map(({ delayMs }) => delayMs)).to.deep.equal([50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
     await pool.stop(Promise.resolve());
     expect(await outcome).to.include({ ended: 'released' });
     expect(lines.at(-1)?.msg).to.equal('the task threads do not start: all are replaced');
@@ -182,8 +175,7 @@ async function startOverlapping(env: Record<string, string> = {}, death = 'proce
     // Waits for its signal, or returns how many run in the thread if the death has happened.
     async wait(_, { signal }) { running += 1; await (${isDead} ? pause(20) : aborted(signal)); return running--; },
     async die(_, { progress }) {
-      running += 1;
-      progress(0);
+      running += 1; progress(0);
       while (!${isDead}) await new Promise(setImmediate);
       ${death};
     },
@@ -192,8 +184,7 @@ async function startOverlapping(env: Record<string, string> = {}, death = 'proce
     hang: { timeoutMs: 500, handler: () => new Promise(() => {}) },
     // Ends its thread if the death has happened, unless its signal is aborted meanwhile.
     late: { timeoutMs: 500, async handler(_, { signal }) {
-      await (${isDead} ? pause(20) : new Promise(() => {}));
-      if (!signal.aborted) ${death};
+      await (${isDead} ? pause(20) : new Promise(() => {})); if (!signal.aborted) ${death};
     } },
     alone: { overlap: false, async handler() { running += 1; await pause(20); return running--; } },
   `;
@@ -276,22 +267,27 @@ describe('handlers that share threads', () => {
     expect(watched.ended).to.be.at.least(1);
   });
 
-  it('end in the old module after a reload, and later ones run in the newest, also in a thread that loads meanwhile', async () => {
-    const source = (word: string) =>
-      `export default { word: () => '${word}', wait: (_, { signal }) => aborted(signal), die: () => process.reallyExit(7) };`;
-    const TASK_HANDLERS = await writeHandlers(source('old'), 'handlers.mjs');
-    const { run, told, cancel, output, pool } = await startPool({ TASK_HANDLERS });
-    const url = pathToFileURL(TASK_HANDLERS).href;
-    const reload = (word: string) => pool.reload(new Map([[url, { format: 'module', source: source(word) }]]));
-    const waits = run('wait');
-    await until(() => told.length === 1);
-    reload('new');
-    cancel();
-    expect([await waits, await run('word'), output()]).to.deep.equal([returned, returned, 'new']);
-    expect(await run('die')).to.deep.equal(crashed);
-    reload('newest');
-    expect([await run('word'), output()]).to.deep.equal([returned, 'newest']);
-  });
+  for (const TASK_ISOLATION of ['thread', 'process'])
+    it(`end in the old module after a reload, and later ones run in the newest, also if it loads meanwhile: ${TASK_ISOLATION}`, async () => {
+      const source = (word: string) =>
+        `export default { word: () => '${word}', wait: (_, { signal }) => aborted(signal), die: () => process.reallyExit(7) };`;
+      const TASK_HANDLERS = await writeHandlers(source('old'), 'handlers.mjs');
+      const { run, told, cancel, output, pool } = await startPool({
+        TASK_HANDLERS,
+        TASK_ISOLATION,
+        TASK_CANCEL_GRACE_MS: '60000',
+      });
+      const url = pathToFileURL(TASK_HANDLERS).href;
+      const reload = (word: string) => pool.reload(new Map([[url, { format: 'module', source: source(word) }]]));
+      const waits = run('wait');
+      await until(() => told.length === 1);
+      reload('new');
+      cancel();
+      expect([await waits, await run('word'), output()]).to.deep.equal([returned, returned, 'new']);
+      expect(await run('die')).to.deep.equal(crashed);
+      reload('newest');
+      expect([await run('word'), output()]).to.deep.equal([returned, 'newest']);
+    });
 
   it('do not run again if they have settled their tasks', async () => {
     const { run, told, die } = await startOverlapping();

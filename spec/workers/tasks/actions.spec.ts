@@ -30,20 +30,18 @@ describe('a built-in action', () => {
     });
   }
 
-  for (const [action, reason, pattern, ...values] of [
-    ['uppercase', 'data.text must be a string', '{"text":?}', ...'null 0 1 true [] ["abc"] {}'.split(' ')],
-    ['sum', 'data.numbers must be an array', '{"numbers":?}', ...'null 1 "1" "" true {} {"length":1,"0":1}'.split(' ')],
-    [
-      'sum',
-      'data.numbers must hold finite numbers only',
-      '{"numbers":[1,?,3]}',
-      ...'"2" null true [] [1] {} 1e400 -1e400'.split(' '),
-    ],
-    ['sum', 'the sum of data.numbers is too large', '{"numbers":[?]}', '1e308,1e308', '-1e308,-1e308'],
-  ] as [string, string, string, ...string[]][]) {
-    it(`${action} fails permanently: ${reason}`, () => {
-      for (const value of values)
-        expect(() => perform(action, JSON.parse(pattern.replace('?', value))), value).to.throw(PermanentError, reason);
+  for (const [action, reason, pattern, values] of [
+    ['uppercase', 'text must be a string', '{"text":?}', 'null 0 1 true [] ["abc"] {}'],
+    ['sum', 'numbers must be an array', '{"numbers":?}', 'null 1 "1" "" true {} {"length":1,"0":1}'],
+    ['sum', 'numbers must hold finite numbers only', '{"numbers":[1,?]}', '"2" null true [] [1] {} 1e400 -1e400'],
+    ['sum', 'numbers is too large', '{"numbers":[?]}', '1e308,1e308 -1e308,-1e308'],
+  ] as const) {
+    it(`${action} fails permanently: data.${reason}`, () => {
+      for (const value of values.split(' '))
+        expect(() => perform(action, JSON.parse(pattern.replace('?', value))), value).to.throw(
+          PermanentError,
+          `data.${reason}`,
+        );
     });
   }
 
