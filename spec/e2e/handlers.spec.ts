@@ -44,7 +44,9 @@ describe('a process that watches its handlers module', () => {
   it('follows the rules of a changed module once its limits and schedules can be stored, and says what has changed', async () => {
     const DATA_DIR = await temporaryFolder();
     const { module, submit, run, line, tasks, admin } = await start({ DATA_DIR, QUEUE_DRIVER: 'sqlite' });
-    expect((await submit('fresh')).body.error).to.equal('unknown action');
+    // Checked by the submission thread.
+    const large = { text: 'x'.repeat(20_000) };
+    expect((await submit('fresh', large)).body.error).to.equal('unknown action');
     const [file, away] = [join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away')];
     await rename(file, away);
     const schema = `{ type: 'object', required: ['n'] }`;
@@ -56,7 +58,8 @@ describe('a process that watches its handlers module', () => {
     expect(msg).to.match(/handlers\.ts\): changed say; removed gone; added fresh, schedule nightly$/);
     expect(await run('say')).to.equal('old!');
     expect((await submit('gone')).body.error).to.equal('unknown action');
-    expect((await submit('fresh')).body).to.include({ error: 'invalid data', path: '/n' });
+    for (const data of [{}, large])
+      expect((await submit('fresh', data)).body).to.include({ error: 'invalid data', path: '/n' });
     const { limits } = (await request(`${tasks}/limits`)).body;
     const { schedules } = (await request(`${tasks}/schedules`)).body;
     expect([...limits, ...schedules].map(({ action, name }) => name ?? action)).to.deep.equal(['fresh', 'nightly']);

@@ -224,7 +224,7 @@ describe('the token store in memory', () => {
 });
 
 describe('the file with the tokens of the last run', () => {
-  it('has no tokens if it is damaged, and is deleted; it is not written in the place of a folder; both are logged', async () => {
+  it('can be read once, has no tokens if it is damaged, and is then deleted; it is not written in the place of a folder; both are logged', async () => {
     const { log, lines } = captureLog();
     const file = join(await temporaryFolder(), 'tokens.json');
     for (const content of ['{"records": [{"id"', '{}', '"text"', '{"key": 5, "records": []}']) {
@@ -234,8 +234,11 @@ describe('the file with the tokens of the last run', () => {
       expect(existsSync(file)).to.equal(false);
     }
     expect([takeTokens(file, log), lines]).to.deep.equal([{ records: [] }, []]);
+    const kept = { key: 'k', records: [{ id: 'a', keyId: 'k', expiresAt: 1 }] };
+    keepTokens(file, kept, log);
+    expect([takeTokens(file, log), takeTokens(file, log)]).to.deep.equal([kept, { records: [] }]);
     mkdirSync(file);
-    keepTokens(file, { records: [{ id: 'a', keyId: 'k', expiresAt: 1 }] }, log);
+    keepTokens(file, kept, log);
     const message = 'the tokens cannot be kept: users must sign in again after the next start';
     expect(lines.map(({ msg }) => msg)).to.deep.equal([message]);
   });

@@ -110,15 +110,16 @@ describe('limits', () => {
     const limits = { concurrency: 20, rate: { count: 5, seconds: 1.5 }, per_key: { concurrency: 3 } };
     const sum = { action: 'sum', source: 'api' };
     expect(await ask('PUT /limits/sum', limits)).to.deep.equal([200, { ...sum, ...limits }]);
-    await ask('PUT /limits/a%2Fb', { rate: { count: 1, seconds: 60 } });
+    const longest = `a/${'b'.repeat(198)}`;
+    await ask(`PUT /limits/${encodeURIComponent(longest)}`, { rate: { count: 1, seconds: 60 } });
     await server.submitTask();
     await server.take();
     expect(await list(server)).to.deep.equal([
-      { action: 'a/b', rate: { count: 1, seconds: 60 }, source: 'api', running: 0 },
+      { action: longest, rate: { count: 1, seconds: 60 }, source: 'api', running: 0 },
       { ...sum, ...limits, running: 1 },
     ]);
     await ask('PUT /limits/sum', { concurrency: 1 });
-    expect(await ask('DELETE /limits/a%2Fb')).to.deep.equal([204, '']);
+    expect(await ask(`DELETE /limits/${encodeURIComponent(longest)}`)).to.deep.equal([204, '']);
     expect(await list(server)).to.deep.equal([{ ...sum, concurrency: 1, running: 1 }]);
   });
 
