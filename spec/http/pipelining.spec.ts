@@ -29,7 +29,7 @@ describe('a connection', () => {
     ['a request that expects something else', head('GET / HTTP/1.1', 'Host: x', 'Expect: wonders')],
     ['a handshake and a frame', handshakeAndFrame],
   ] as const) {
-    it(`ends with what is not handled, in the packet of a request without its whole answer or later: ${what}`, async () => {
+    it(`is closed, and nothing more handled, by what follows an unanswered request, in its packet or later: ${what}`, async () => {
       const { listener, url, held, upgraded, sockets } = await startHeld();
       const same = await connectRaw(listener.port);
       same.socket.write(Buffer.from(plain + second, 'latin1'));
