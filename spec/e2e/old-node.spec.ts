@@ -58,13 +58,13 @@ describe('the version of Node', () => {
     expect(engines.node).to.equal('>=24.15');
   });
 
-  it('that is too old for the launcher makes it fail with one line that names the required version, because it has no static import, no top-level await and no newer operator', async () => {
+  it('that is too old for the launcher makes it fail with one line that names the required version, and can parse the launcher', async () => {
     const code = "Object.defineProperty(process.versions, 'node', { value: '12.22.12' })";
     const args = ['--import', `data:text/javascript,${encodeURIComponent(code)}`, 'dist/main'];
     const { code: exitCode, stderr } = await run(process.execPath, args, { cwd: projectFolder });
     expect(exitCode).to.equal(1);
     expect(stderr).to.match(/^Node 18 or newer is needed, this is 12\.22\.12: .*\n$/);
-    // What Node 12 could not parse.
+    // Node 12 could not parse a static import, a top-level await or a newer operator.
     const text = await readFile(join(projectFolder, 'dist/main/index.js'), 'utf8');
     expect(text)
       .to.include('process.exitCode = 1')

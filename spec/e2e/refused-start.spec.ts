@@ -88,6 +88,7 @@ const newerVersion = folderWith((folder) => void runOn(folder, 'PRAGMA user_vers
 /** Refused starts by the heading of the guide that quotes the line. */
 const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
   Start: [
+    ['a setting is invalid', { TICKER_PORT: 'http' }, /^TICKER_PORT must be a whole number .*, or off, got "http"$/],
     ['HOST is an address of another machine', { HOST: '192.0.2.1' }, /^the address does not belong /],
     ['HOST is an unknown name', { HOST: 'nowhere.invalid' }, /^the host name cannot be resolved: /],
     ['the handlers module is missing', { TASK_HANDLERS: './none.ts' }, /^the handlers module .\/none.ts cannot /],

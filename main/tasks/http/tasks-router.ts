@@ -151,7 +151,7 @@ async function untilEnd(options: RouterOptions, id: string, seconds: number, res
       () => false,
     );
   };
-  // The first look is for a task that ended before its event was listened to.
+  // The first look is for a task that ended before its event was listened to, or a client that has left already.
   while (!over.signal.aborted && !response.closed && !(await isOver())) {
     await clock.sleep(queue.store.isShared ? LOOK_MS : waitMs, over.signal);
   }
