@@ -107,7 +107,8 @@ const anyText = ({ random }: Attacker, length: number) =>
 
 /** Payload of the close frame, which occurs in no other frame. */
 const REVOKED = String.fromCharCode(closeCodes.tokenRevoked.code >> 8, closeCodes.tokenRevoked.code & 0xff);
-const CLOSE_MS = 5000;
+/** Longest wait for the close frame, on a loaded machine. */
+const CLOSE_MS = 60_000;
 
 export const tokens = {
   'wrong-tokens': {
@@ -121,10 +122,7 @@ export const tokens = {
     outcomes: /^(200|429)$/,
   },
   'key-stuffing': {
-    attack: repeating(8, (attacker) => {
-      const key = anyText(attacker, 32);
-      return attacker.token(attacker.random.pick(FLOOD_HOSTS), key);
-    }),
+    attack: repeating(8, (attacker) => attacker.token(attacker.random.pick(FLOOD_HOSTS), anyText(attacker, 32))),
     outcomes: /^(401|429)$/,
   },
   'revocation-storm': {
@@ -134,11 +132,13 @@ export const tokens = {
       const stream = token === '' ? undefined : await knock(attacker, token, host);
       if (stream === undefined) return;
       const received = attacker.answer(stream);
+      stream.on('data', (text: string) => {
+        if (text.includes(REVOKED)) stream.destroy();
+      });
       await once(stream, 'data');
       await attacker.send('ticker', lastHead('DELETE /auth/token', `Authorization: Bearer ${token}`), host);
       const wire = await Promise.race([received, setTimeout(CLOSE_MS, '')]);
       attacker.got(wire.includes(REVOKED) ? 'revoked' : 'not revoked');
-      stream.destroy();
     }),
     outcomes: /^(101|200|204|429|revoked)$/,
   },
