@@ -134,11 +134,16 @@ describe('the monitor of the queue', () => {
     }
   });
 
-  it('checks and counts nothing after it is stopped', async () => {
+  it('checks and counts nothing more once it stops, also while the history is being saved', async () => {
     const { monitor, problems, queue, advance } = startMonitor();
     problems.rows = 'disk full';
-    await monitor.stop();
     queue.counts = () => expect.fail('counted');
+    const written = Promise.withResolvers<void>();
+    queue.store.saveHistory = () => written.promise;
+    const stopped = monitor.stop();
+    await advance(10_000);
+    written.resolve();
+    await stopped;
     await advance(10_000);
     expect(monitor.status().stalled).to.equal(null);
   });
