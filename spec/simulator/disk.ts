@@ -46,12 +46,13 @@ function fileSite(world: World, faultSet: FaultSet): Site {
       },
       excessRows: async (kept) => disk.read(`SELECT 1 FROM tasks LIMIT -1 OFFSET ${kept}`).length,
       syncFile: async () => {
-        const result = disk.sync(clock);
-        result.catch(() => {
+        try {
+          await disk.sync(clock);
+          world.history.failingSyncs = undefined;
+        } catch (error) {
           world.history.failingSyncs ??= {};
-        });
-        await result;
-        world.history.failingSyncs = undefined;
+          throw error;
+        }
       },
     });
     store = opened;
@@ -60,7 +61,8 @@ function fileSite(world: World, faultSet: FaultSet): Site {
     return {
       store: opened,
       stateOf(id) {
-        const found = driver === 'memory' ? opened.reads.read([id], 1) : disk.read(STATE, id);
+        const found =
+          driver === 'memory' ? opened.reads.read([id], 1) : disk.read('SELECT state FROM messages WHERE id = ?', id);
         return (found as readonly StoredState[])[0]?.state;
       },
       start() {
@@ -159,16 +161,13 @@ export type DiskFault = keyof typeof FAULTS;
 /** In memory if the system has such a folder, because no simulation syncs a file. */
 const PARENT = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
-const MIGRATED = migratedFile();
-
-type StoredState = Tables['messages'][number];
-
-// Results may be large.
-const ROWS = 'SELECT id, substr(result, 1, 100) AS result FROM tasks';
-const MESSAGES = 'SELECT id, state FROM messages';
-const STATE = 'SELECT state FROM messages WHERE id = ?';
+using template = fs.mkdtempDisposableSync(join(PARENT, 'simulator-template-'));
+migrate(template.path);
+const MIGRATED = fs.readFileSync(join(template.path, 'tasks.db'));
 
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;
+
+type StoredState = Tables['messages'][number];
 
 const CALLBACKS = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
   UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`;
@@ -191,9 +190,8 @@ export class Disk {
   readonly #random: SeededRandom;
   #folders = 0;
   #reader: DatabaseSync | undefined;
-  /** Length of the log that survives a power loss. */
-  #synced = 0;
-  #generation = 0;
+  /** Length of the log that survives a power loss. Another object once the log was emptied. */
+  #synced = { length: 0 };
 
   constructor(random: SeededRandom) {
     this.#random = random;
@@ -210,11 +208,10 @@ export class Disk {
   }
 
   async sync(clock: Clock): Promise<void> {
-    const [length, generation] = [this.#logLength(), this.#generation];
+    const [length, synced] = [this.#logLength(), this.#synced];
     await clock.sleep(this.#random.below(this.syncMs + 1));
     if (this.failsSyncs) throw new Error('the log cannot be synced');
-    // An emptied log was synced before it was emptied.
-    if (generation === this.#generation) this.#synced = Math.max(this.#synced, length);
+    synced.length = Math.max(synced.length, length);
   }
 
   /** Moves the whole log to the database file, and empties the log, as the maintenance thread does. */
@@ -226,8 +223,7 @@ export class Disk {
 
   /** Called when the log is synced, and empty if the process was the last that closed the file. */
   emptied(): void {
-    this.#generation += 1;
-    this.#synced = this.#logLength();
+    this.#synced = { length: this.#logLength() };
   }
 
   read<Row>(sql: string, ...values: string[]): Row[] {
@@ -236,13 +232,12 @@ export class Disk {
   }
 
   /** Reads the tables of tasks. A queue in memory lists its messages itself. */
-  readTables(store: SqliteStore): Tables {
-    const list = (state: MessageState) => {
-      const { found } = store.reads.search({ state }, undefined, 10_000) as SearchPage;
-      return found.map(({ id }) => ({ id, state }));
-    };
-    const messages = store.isDurable ? this.read<StoredState>(MESSAGES) : STATES.flatMap(list);
-    return { rows: this.read(ROWS), messages };
+  readTables({ isDurable, reads }: SqliteStore): Tables {
+    const list = (state: MessageState) =>
+      (reads.search({ state }, undefined, 10_000) as SearchPage).found.map(({ id }) => ({ id, state }));
+    const messages = isDurable ? this.read<StoredState>('SELECT id, state FROM messages') : STATES.flatMap(list);
+    // Results may be large.
+    return { rows: this.read('SELECT id, substr(result, 1, 100) AS result FROM tasks'), messages };
   }
 
   /** Lets the process be the last that closes the file, which empties the log. */
@@ -267,7 +262,7 @@ export class Disk {
   losePower(random: SeededRandom): void {
     const length = this.#logLength();
     if (length === 0) return;
-    fs.truncateSync(`${this.file}-wal`, random.between(Math.min(this.#synced, length), length));
+    fs.truncateSync(`${this.file}-wal`, random.between(Math.min(this.#synced.length, length), length));
     this.checkpoint();
   }
 
@@ -286,12 +281,6 @@ export class Disk {
   get file(): string {
     return join(this.folder, 'tasks.db');
   }
-}
-
-function migratedFile(): Buffer {
-  using folder = fs.mkdtempDisposableSync(join(PARENT, 'simulator-template-'));
-  migrate(folder.path);
-  return fs.readFileSync(join(folder.path, 'tasks.db'));
 }
 
 /** Whether a statement is one of a transaction on the file, or writes to it. */

@@ -51,16 +51,10 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
     if (tokens.delete(id)) notify(JSON.stringify({ from: '', topic: 'revoked', id }));
   };
   // biome-ignore lint/suspicious/noExplicitAny: parameters of statements have various types.
-  type Run = (values: any[], listener: Listener | undefined) => object[];
+  type Run = (values: any[], listener: Listener | undefined) => unknown;
   const statements = Object.entries<Run>({
-    'DO $$ BEGIN EXECUTE': (_, listener) => {
-      if (listener !== undefined) listener.isListening = true;
-      return [];
-    },
-    'SELECT pg_notify': ([payloads]) => {
-      for (const payload of payloads) notify(payload);
-      return [];
-    },
+    'DO $$ BEGIN EXECUTE': (_, listener) => void Object.assign(listener ?? {}, { isListening: true }),
+    'SELECT pg_notify': ([payloads]) => void payloads.forEach(notify),
     'UPDATE leases SET owner': ([owner, durationMs, state]) => {
       const isOwner = lease.owner === owner;
       if (lease.expiresAt > now() && !isOwner) return [];
@@ -78,15 +72,11 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
       if (isAdded) tokens.set(id, { id, keyId, expiresAt } as TokenRow);
       return [{ isAdded, evicted }];
     },
-    'WITH revoked': ([id]) => {
-      revoke(id);
-      return [];
-    },
+    'WITH revoked': ([id]) => revoke(id),
     'SELECT id, key_id': ([id]) => [tokens.get(id)].filter((token) => token !== undefined),
     'SELECT id FROM tokens': ([ids]) => (ids as string[]).flatMap((id) => (tokens.has(id) ? { id } : [])),
     'DELETE FROM tokens': ([before]) => {
       for (const { id, expiresAt } of tokens.values()) if (expiresAt < before) tokens.delete(id);
-      return [];
     },
     'SELECT count(*)': () => [{ count: tokens.size }],
     'WITH beat': ([id, counter]) => {
@@ -145,7 +135,7 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
     return async <Row>(text: string, values: readonly unknown[] = [], limitMs = defaultLimitMs) => {
       const run = statements.find(([start]) => text.startsWith(start))?.[1];
       if (run === undefined) throw new Error(`unknown statement: ${text}`);
-      return ask(clock, limitMs, () => run([...values], listener), listener) as Promise<Row[]>;
+      return ask(clock, limitMs, () => (run([...values], listener) ?? []) as Row[], listener);
     };
   }
 
@@ -265,36 +255,32 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
       return result;
     };
     const releaseLost = async () => {
-      const known = new Set(held.keys());
-      const lost = await ask(() => ownedBy(owner).filter(({ arrival }) => !known.has(arrival)));
+      const lost = await ask(() => ownedBy(owner).filter(({ arrival }) => !held.has(arrival)));
       // Released by their numbers, because the request may arrive after the next take.
       await ask(() => write(lost.map((delivery) => ({ delivery, settlement: { kind: 'release' } }))));
-    };
-    const takeNext = async (max: number, isIdle: boolean): Promise<db.Taken> => {
-      if (mayOwnMore) await releaseLost();
-      // Stays set if no answer arrives.
-      mayOwnMore = true;
-      const { owned, ...taken } = await ask(() => take(owner, max, isIdle));
-      mayOwnMore = owned > held.size;
-      for (const delivery of taken.deliveries) held.set(delivery.arrival, delivery);
-      return taken;
-    };
-    const settleAll = async (all: readonly db.Settled[]): Promise<db.SettleResult> => {
-      const result = await ask(() => settle(all));
-      for (const { delivery } of all) if (held.get(delivery.arrival) === delivery) held.delete(delivery.arrival);
-      return result;
-    };
-    const pause = async (isPaused: boolean, at?: number) => {
-      await store.setPaused(isPaused, at);
-      notify('{"from":"","topic":"pause"}');
     };
     return asked<Partial<NodeStore>>(store, ask, {
       ...{ schedules: asked(store.schedules, ask), isShared: true, isDurable: true },
       reads: asked(store.reads, ask, { rows: store.reads.rows }),
-      take: (max, isIdle) => inTurn(() => takeNext(max, isIdle)),
-      settle: (all) => inTurn(() => settleAll(all)),
+      take: (max, isIdle) =>
+        inTurn(async () => {
+          if (mayOwnMore) await releaseLost();
+          // Stays set if no answer arrives.
+          mayOwnMore = true;
+          const { owned, ...taken } = await ask(() => take(owner, max, isIdle));
+          mayOwnMore = owned > held.size;
+          for (const delivery of taken.deliveries) held.set(delivery.arrival, delivery);
+          return taken;
+        }),
+      settle: (all) =>
+        inTurn(async () => {
+          const result = await ask(() => settle(all));
+          for (const { delivery } of all) if (held.get(delivery.arrival) === delivery) held.delete(delivery.arrival);
+          return result;
+        }),
       report: (reports) => inTurn(() => ask(() => store.report(reports))),
-      setPaused: (isPaused, at) => ask(() => pause(isPaused, at)),
+      setPaused: (isPaused, at) =>
+        ask(() => store.setPaused(isPaused, at).then(() => notify('{"from":"","topic":"pause"}'))),
       recover: (dead) => ask(() => recover(dead)),
       ...{ start: () => [], problem: () => undefined, close: async () => true },
       // No task has a callback URL.
