@@ -11,8 +11,15 @@ import type { Clock } from '../../workers/shared/clock.ts';
 import { SeededRandom } from '../support/random.ts';
 import type { Tables } from './history.ts';
 import type { Backend, Process } from './process.ts';
-import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
-import { type FaultSet, SimulatedTime, type Steps, settingOf, World } from './world.ts';
+import {
+  type FaultSet,
+  SimulatedTime,
+  type SimulationOptions,
+  type Site,
+  type Steps,
+  settingOf,
+  World,
+} from './world.ts';
 
 const SAVED = 'A stop saves the queue.';
 
@@ -24,7 +31,7 @@ export function simulateFile(options: SimulationOptions) {
   const world = new World({ ...options, time: new SimulatedTime(), random, setting });
   const { driver, threads, prefetch, bounds } = setting;
   world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${bounds.maxLength} tasks`);
-  return runSimulation(world, fileSite(world, options.faults), options);
+  return world.run(fileSite(world, options.faults), options);
 }
 
 function fileSite(world: World, faultSet: FaultSet): Site {
@@ -87,11 +94,11 @@ function fileSite(world: World, faultSet: FaultSet): Site {
     world.history.processEnded(isKept);
   }
 
-  async function checkpoint(random: SeededRandom, { pass }: Simulation): Promise<void> {
+  async function checkpoint(random: SeededRandom): Promise<void> {
     const held = store;
     held.holdWrites();
     for (let turns = random.below(4); turns > 0; turns -= 1) await turn();
-    if (random.chance(0.5)) await pass(random.below(100));
+    if (random.chance(0.5)) await world.pass(random.below(100));
     // A process that was killed meanwhile has another successor.
     if (held !== store) return;
     disk.checkpoint();
@@ -99,31 +106,31 @@ function fileSite(world: World, faultSet: FaultSet): Site {
     await turn();
   }
 
-  function steps(simulation: Simulation): Steps {
+  function steps(): Steps {
     const has = (set: FaultSet) => faultSet === set || faultSet === 'all';
     /** Restarts the process, perhaps after times of schedules at which none runs. */
     const restart = (random: SeededRandom, end: (process: Process) => unknown) =>
-      simulation.restart(0, end, () => (schedules.length > 0 ? random.pick([0, 0, 5000, 100_000, 10_000_000]) : 0));
+      world.restart(0, end, () => (schedules.length > 0 ? random.pick([0, 0, 5000, 100_000, 10_000_000]) : 0));
     const losePower = (process: Process, random: SeededRandom) => {
-      simulation.kill(process);
+      world.kill(process);
       disk.losePower(random);
       world.note('    the power is lost');
       world.history.powerLost();
     };
     const waitDay = async () => {
       // In a day of faults, each second would be another attempt to write the same.
-      if (disk.fault !== undefined) await simulation.pass(60_000);
+      if (disk.fault !== undefined) await world.pass(60_000);
       disk.fault = undefined;
-      await simulation.pass(25 * 60 * 60 * 1000);
+      await world.pass(25 * 60 * 60 * 1000);
     };
     const failDisk = (random: SeededRandom) => {
       disk.fault = random.pick<DiskFault>(['full', 'broken', 'unreliable', 'locked']);
       world.note(`    the disk is ${disk.fault}`);
     };
     const crash: Steps = {
-      kill: [0.5, (random) => restart(random, simulation.kill)],
+      kill: [0.5, (random) => restart(random, world.kill)],
       losePower: [0.7, (random) => restart(random, (process) => losePower(process, random))],
-      stop: [0.4, (random) => restart(random, simulation.stop)],
+      stop: [0.4, (random) => restart(random, world.stop)],
     };
     const failing: Steps = {
       ...{ failDisk: [1.5, failDisk], repairDisk: [4, repair] },
@@ -131,7 +138,7 @@ function fileSite(world: World, faultSet: FaultSet): Site {
       slowSyncs: [2, (random) => Object.assign(disk, { syncMs: random.pick([0, 20, 300, 3000]) })],
     };
     return {
-      checkpoint: [1, (random) => checkpoint(random, simulation)],
+      checkpoint: [1, checkpoint],
       // Retention wakes up each second.
       ...(rows === 0 && schedules.length === 0 && { waitDay: [0.2, waitDay] as const }),
       ...{ ...(has('crash') && crash), ...(has('disk') && failing) },
@@ -141,8 +148,7 @@ function fileSite(world: World, faultSet: FaultSet): Site {
   return {
     ...{ size: 1, steps, openBackend, ended, repair },
     read: () => ({ ...disk.readTables(store), ...(callbacks && { callbacks: disk.read(CALLBACKS) }) }),
-    counts: () => store.counts(),
-    isPaused: () => store.isPaused(),
+    store: () => store,
     hasFault: () => disk.fault !== undefined || disk.failsSyncs,
     close: () => disk.remove(),
   };

@@ -52,7 +52,7 @@ function newTask(message: db.Message, name: string, key: db.IdempotencyKey | und
     state: 'waiting' as State,
     reason: undefined as string | undefined,
     answer: undefined as 'accepted' | 'refused' | undefined,
-    /** Number of the answer after which no take may return the task. */
+    /** Number of the end, after whose answer no take may return the task. */
     endedAt: undefined as number | undefined,
     /** Whether a client has received an answer that reports the end. */
     isEndTold: false,
@@ -94,7 +94,7 @@ export function createHistory(world: World) {
   const isDurable = world.setting.driver === 'sqlite';
   /** Reads the table of the only process. Undefined if there are several. */
   let stateOf: Backend['stateOf'];
-  let [answers, keys, era] = [0, 0, 0];
+  let [ends, keys, era] = [0, 0, 0];
 
   const nameOf = (id: string) => names.get(id) ?? id;
   const tasksIn = (...states: State[]) => [...tasks.values()].filter(({ state }) => states.includes(state));
@@ -111,7 +111,7 @@ export function createHistory(world: World) {
     if (what === 'accepted') task.answer = 'accepted';
     else if (what === 'requested') task.isCancelTold = task.state === 'running';
     else {
-      end(task);
+      task.endedAt ??= ++ends;
       task.isEndTold = true;
     }
   }
@@ -139,11 +139,11 @@ export function createHistory(world: World) {
       },
       publishAll: publishing,
       take: () => {
-        const [pause, answersBefore] = [knownPause.value, answers];
+        const [pause, endsBefore] = [knownPause.value, ends];
         return ({ deliveries } = NOTHING) => {
           // Callbacks are no tasks of clients.
           for (const delivery of deliveries)
-            if (delivery.callbackOf === undefined) onTaken(delivery, answersBefore, isAlone);
+            if (delivery.callbackOf === undefined) onTaken(delivery, endsBefore, isAlone);
           const isPaused = pause?.is && pause === knownPause.value;
           if (isPaused && deliveries[0]) broken(PAUSED, `${nameOf(deliveries[0].id)} was taken`);
         };
@@ -155,11 +155,7 @@ export function createHistory(world: World) {
             onSettled(settled[index] as db.Settled, effect, former[index] === true);
         };
       },
-      cancel: (id) => {
-        const task = tasks.get(id);
-        if (task !== undefined) task.isCancelRequested = true;
-        return undefined;
-      },
+      cancel: (id) => void Object.assign(tasks.get(id) ?? {}, { isCancelRequested: true }),
       setPaused: (isPaused) => {
         const answered = knownPause.request();
         return (_, error) => error ?? answered(isPaused);
@@ -279,23 +275,30 @@ export function createHistory(world: World) {
       if (!isKnown) broken(OUTPUT, `no run of ${nameOf(id)} returned ${result}`);
     }
     for (const id of waiting) if (!tasks.has(id)) broken(ENDS_ONCE, `${id} was never submitted`);
-    const ofKeys = new Map<string, KnownTask>();
-    const [ofTimes, ofSchedules] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
+    /** The last task of each key, of each time of a schedule, and of each schedule. */
+    const last = new Map<string, KnownTask>();
+    const formerOf = (task: KnownTask, what: string) => {
+      const former = last.get(what);
+      last.set(what, task);
+      return former;
+    };
     const queued = new Set(messages.flatMap(({ id, state }) => (state === 'failed' ? [] : id)));
     for (const task of tasks.values()) {
       const [hasRow, hasMessage] = [results.has(task.id), waiting.has(task.id)];
       const isStored = hasRow || hasMessage || task.attempts.size > 0;
       if (isStored && task.answer === 'refused') broken(ACCEPTED, `${task.name} was refused and is stored`);
-      if (isStored && task.key !== undefined) checkKey(task, ofKeys);
+      const named = isStored && task.key && formerOf(task, `key ${task.key.key}`);
+      if (named && !mayBeForgotten(task, named))
+        broken(ONE_TASK, `key ${task.key?.key} names ${named.name} and ${task.name}`);
       if (isStored && task.firing !== undefined) {
         const { name, task: time, isExclusive } = task.firing;
-        const other = twinOf(task, `${name} ${time?.at}`, ofTimes);
-        if (other !== undefined) broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
+        const other = formerOf(task, `${name} ${time?.at}`);
+        if (other?.era === task.era) broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
         // Another node may dead-letter a task at its third death, and the answer may be lost.
         const mayHaveDied = stateOf === undefined && task.taken > SUSPECT_DEATHS;
         const isFirstRun = !history.hasRedriven || !(task.mayHaveFailed || mayHaveDied);
-        const beside = isExclusive && isFirstRun && queued.has(task.id) && twinOf(task, name, ofSchedules);
-        if (beside) broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
+        const beside = isExclusive && isFirstRun && queued.has(task.id) && formerOf(task, name);
+        if (beside && beside.era === task.era) broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }
       if (task.endedAt !== undefined && hasMessage) broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
       const isTold = stateOf !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
@@ -343,19 +346,14 @@ export function createHistory(world: World) {
     return Object.assign(add(message, undefined), { firing });
   }
 
-  function end(task: KnownTask): void {
-    answers += 1;
-    task.endedAt ??= answers;
-  }
-
-  function onTaken({ id, attempt, isSuspect, delivery }: db.Delivery, answers: number, isAlone: boolean): void {
+  function onTaken({ id, attempt, isSuspect, delivery }: db.Delivery, endsBefore: number, isAlone: boolean): void {
     const task = tasks.get(id);
     if (task === undefined) {
       broken(ENDS_ONCE, `${id} was never submitted`);
       return;
     }
     const { name, endedAt, dueAt = 0, deaths } = task;
-    if (endedAt !== undefined && endedAt <= answers) broken(ENDS_ONCE, `${name} was taken after its end`);
+    if (endedAt !== undefined && endedAt <= endsBefore) broken(ENDS_ONCE, `${name} was taken after its end`);
     const earlyMs = dueAt - world.now;
     if (earlyMs > 0) broken(TIMELY, `${name} was taken ${earlyMs} ms before its time`);
     const { maxAttempts = retryPolicy.maxAttempts } = actions.get(task.message.action ?? '') ?? {};
@@ -382,7 +380,7 @@ export function createHistory(world: World) {
       broken(ENDS_ONCE, `${name}: the settlement of delivery ${delivery.delivery} changes a later one`);
     task.isInFlight = false;
     if (kind === 'retry') task.deaths = 0;
-    if (effect === 'cancelled' || kind === 'complete' || kind === 'ack' || kind === 'cancel') end(task);
+    if (effect === 'cancelled' || kind === 'complete' || kind === 'ack' || kind === 'cancel') task.endedAt ??= ++ends;
     const isAgain = (kind === 'retry' || kind === 'release') && effect === 'applied';
     if (stateOf !== undefined && isAgain && task.isCancelTold)
       broken(CANCELLED, `${name} waits again, although its cancellation was answered`);
@@ -412,20 +410,11 @@ export function createHistory(world: World) {
     broken(ATTEMPTS, `${name}: attempt ${delivery.attempt} follows ${former.delivery.attempt}, ${how}`);
   }
 
-  /** @param ofKeys the last task of each key */
-  function checkKey(task: KnownTask, ofKeys: Map<string, KnownTask>): void {
-    const key = task.key?.key ?? '';
-    const other = ofKeys.get(key);
-    ofKeys.set(key, task);
-    if (other === undefined) return;
-    const [now, before] = [task.keyed, other.keyed];
-    const mayBeForgotten =
-      now === undefined || before === undefined
-        ? era > 0
-        : now.era !== before.era ||
-          Math.abs(now.number - before.number) >= world.setting.bounds.maxKeys ||
-          Math.abs(now.at - before.at) >= KEY_LIFETIME_MS;
-    if (!mayBeForgotten) broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
+  /** Whether the key of one of two tasks may no longer have been stored when the other was submitted. */
+  function mayBeForgotten({ keyed: one }: KnownTask, { keyed: other }: KnownTask): boolean {
+    if (one === undefined || other === undefined) return era > 0;
+    const isEvicted = Math.abs(one.number - other.number) >= world.setting.bounds.maxKeys;
+    return isEvicted || one.era !== other.era || Math.abs(one.at - other.at) >= KEY_LIFETIME_MS;
   }
 
   const history = {
@@ -443,14 +432,13 @@ export function createHistory(world: World) {
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
 const NEXT_OF_WAITING: readonly EventName[] = ['accepted', 'started', 'cancelled'];
 
+type Transition = [state: State | undefined, stored?: readonly (string | undefined)[], next?: readonly EventName[]];
+
 /**
  * Events: the state that each tells, the states in which the tables may have the task at that moment, and the events that
  * may follow in one process. An event with no next one is the end of its task, which has no message any more.
  */
-const TRANSITIONS: Record<
-  EventName | 'none',
-  [state: State | undefined, stored?: readonly (string | undefined)[], next?: readonly EventName[]]
-> = {
+const TRANSITIONS: Record<EventName | 'none', Transition> = {
   // The task was accepted by an earlier process.
   none: [undefined, [], [...NEXT_OF_WAITING, 'scheduled', 'purged']],
   accepted: ['waiting', ['waiting', 'running'], ['started', 'cancelled']],
@@ -466,11 +454,4 @@ const TRANSITIONS: Record<
 /** Whether a handler has failed, so that its attempt is charged. */
 function isFailure({ early, outcome }: Attempt): boolean {
   return early === 'nack' || outcome?.ended === 'raised' || outcome?.ended === 'crashed';
-}
-
-/** Returns the former task of the same kind that was not lost, and keeps this one. */
-function twinOf(task: KnownTask, kind: unknown, last: Map<unknown, KnownTask>): KnownTask | undefined {
-  const former = last.get(kind);
-  last.set(kind, task);
-  return former?.era === task.era ? former : undefined;
 }

@@ -12,8 +12,16 @@ import { SeededRandom } from '../support/random.ts';
 import type { Backend, Process } from './process.ts';
 import type { ObservedStore } from './rules.ts';
 import { simulatedServer } from './server.ts';
-import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
-import { type Setting, SimulatedTime, type Steps, settingOf, type Time, World } from './world.ts';
+import {
+  type Setting,
+  SimulatedTime,
+  type SimulationOptions,
+  type Site,
+  type Steps,
+  settingOf,
+  type Time,
+  World,
+} from './world.ts';
 
 const INTERVAL_MS = 1000;
 const TOKENS_PER_KEY = 5;
@@ -35,22 +43,21 @@ const KNOWN_MS = 3000;
 
 export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
 
-export interface ServerFaults {
-  isUp: boolean;
+const NO_FAULTS = {
+  isUp: true,
   /** Probability that a request, or its answer, is lost. */
-  lossRate: number;
+  lossRate: 0,
   /** Longest time in one direction. 0 if the server is as fast as usual. */
-  latencyMs: number;
+  latencyMs: 0,
   /** Whether notifications arrive twice and in another order, except for those of revocations. */
-  isDisordered: boolean;
-  /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
-  random: SeededRandom;
-}
+  isDisordered: false,
+};
 
-const NO_FAULTS = { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false };
+/** Faults, with their delays and losses, which are drawn anew for each fault to depend on few of the steps before. */
+export type ServerFaults = typeof NO_FAULTS & { random: SeededRandom };
 
 /** The server of several nodes, simulated or real. */
-export interface NodeServer extends Pick<Site, 'isReal' | 'counts' | 'isPaused' | 'read' | 'close'> {
+export interface NodeServer extends Pick<Site, 'isReal' | 'store' | 'read' | 'close'> {
   connector(node: number, clock: Clock): Connect;
   database(node: number, clock: Clock): Pick<PostgresDatabase, 'query'>;
   openStore(node: number, owner: string, clock: Clock): NodeStore;
@@ -73,7 +80,7 @@ export async function simulateNodes(
   const faults: ServerFaults = { ...NO_FAULTS, random: random.fork('server') };
   const server = await openServer(time, faults, setting);
   const world = new World({ ...options, time, random, setting }, pace);
-  return await runSimulation(world, nodeSite(world, server, faults), options);
+  return await world.run(nodeSite(world, server, faults), options);
 }
 
 function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site {
@@ -84,7 +91,7 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
 
   const repair = () => Object.assign(faults, NO_FAULTS);
 
-  function steps(simulation: Simulation): Steps {
+  function steps(): Steps {
     const at = (run: (node: Process, random: SeededRandom) => unknown) => (random: SeededRandom) => {
       faults.random = random.fork('server');
       return run(nodes[random.below(size)] as Process, random);
@@ -106,10 +113,10 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
       for (const node of nodes) await node.goOn();
     };
     return {
-      issue: [4, at((node, random) => tokens.issue(node, `token${simulation.step}`, random))],
+      issue: [4, at((node, random) => tokens.issue(node, `token${world.step}`, random))],
       ...{ find: [10, at(find)], revoke: [3, at(revoke)] },
-      kill: [1.5, at(({ place }) => simulation.restart(place, simulation.kill))],
-      stop: [0.5, at(({ place }) => simulation.restart(place, simulation.stop))],
+      kill: [1.5, at(({ place }) => world.restart(place, world.kill))],
+      stop: [0.5, at(({ place }) => world.restart(place, world.stop))],
       ...{ standStill: [2, at((node) => void Object.assign(node, { isStill: true }))], goOn: [3, at(goOn)] },
       cut: [3, at(({ place }, random) => server.cut(random.chance(0.5) ? place : undefined))],
       ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(repair)] },
@@ -184,7 +191,7 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
     });
   }
 
-  async function checkRest({ pass }: Simulation): Promise<void> {
+  async function checkRest(): Promise<void> {
     const resting = nodes.filter(({ awakeSince }) => world.now - awakeSince > 5000);
     for (const node of resting) {
       const { second = 0 } = ticks.last.get(node.name) ?? {};
@@ -192,7 +199,7 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
       if (isLate) world.broken(RESUME, `${node.name} got its last tick at second ${second}`);
       for (const id of tokens.ids()) tokens.find(node, id, true);
     }
-    await pass(5000);
+    await world.pass(5000);
   }
 
   return {

@@ -7,8 +7,7 @@ import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { StoredMessage } from '../../db/task-store.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import { type NodeServer, type ServerFaults, simulateNodes } from './nodes.ts';
-import type { SimulationOptions, SimulationResult } from './simulation.ts';
-import type { Setting, Time } from './world.ts';
+import type { Setting, SimulationOptions, SimulationResult, Time } from './world.ts';
 
 const TIME_LIMIT_MS = 2000;
 const LOOK_MS = 20;
@@ -73,8 +72,7 @@ async function openServer(url: URL, { bounds }: Setting, faults: ServerFaults): 
     database: (node) => openFor(node, 3),
     openStore: (node, owner, clock) => storeOn(openFor(node, WRITE_CONNECTIONS), openFor(node, 3), owner, clock),
     hasToken: async (id) => (await admin.query('SELECT FROM tokens WHERE id = $1', [id])).length > 0,
-    isPaused: () => store.isPaused(),
-    counts: () => store.counts(),
+    store: () => store,
     async read() {
       return await admin.transaction(async (query) => {
         await query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ');

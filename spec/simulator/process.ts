@@ -35,7 +35,12 @@ export class Process {
   readonly random!: SeededRandom;
   readonly hasModule!: boolean;
   owner: string;
-  readonly clock: Clock;
+  readonly clock: Clock = {
+    now: () => this.world.now,
+    elapsed: () => this.world.now,
+    timer: (delayMs, run) => this.#timer(delayMs, run),
+    sleep: (delayMs, signal) => sleepOn(this.clock, delayMs, signal),
+  };
   readonly newTaskId: () => string;
   isDead = false;
   /** Whether the process stands still as after SIGSTOP, while time goes on. */
@@ -61,12 +66,6 @@ export class Process {
   constructor(options: Pick<Process, 'world' | 'name' | 'place' | 'random' | 'hasModule'>) {
     Object.assign(this, options);
     this.owner = options.name;
-    const timer = (delayMs: number, run: () => void) => this.#timer(delayMs, run);
-    const now = () => options.world.now;
-    this.clock = {
-      ...{ now, elapsed: now, timer },
-      sleep: (delayMs, signal) => sleepOn({ timer }, delayMs, signal),
-    };
     this.newTaskId = taskIds(options.random);
   }
 

@@ -30,9 +30,9 @@ export function watch<Target extends object>(
   process: { isDead: boolean },
   watchers: Watchers<Target>,
 ): void {
-  type OnRequest = (...values: unknown[]) => OnAnswer<unknown> | undefined;
-  for (const [name, onRequest] of Object.entries(watchers as Record<string, OnRequest>)) {
-    const method = Reflect.get(target, name) as ((...values: unknown[]) => unknown) | undefined;
+  type Method<Result> = (...values: unknown[]) => Result;
+  for (const [name, onRequest] of Object.entries(watchers as Record<string, Method<OnAnswer<unknown> | undefined>>)) {
+    const method = Reflect.get(target, name) as Method<unknown> | undefined;
     if (method === undefined) continue;
     const request = (...values: unknown[]) => {
       const onAnswer = onRequest(...values);

@@ -164,8 +164,7 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
     database: (_node, clock) => ({ query: queryOn(clock, TIME_LIMIT_MS) }),
     openStore: (_node, owner, clock) => tables.open((run) => ask(clock, TIME_LIMIT_MS, run), owner),
     hasToken: (id) => tokens.has(id),
-    isPaused: () => store.isPaused(),
-    counts: () => store.counts(),
+    store: () => store,
     read: () => disk.readTables(store),
     close() {
       void store.close();

@@ -5,8 +5,7 @@ import { parseArgs } from 'node:util';
 import { Piscina } from 'piscina';
 import { simulateFile } from './disk.ts';
 import { simulateNodes } from './nodes.ts';
-import type { SimulationOptions, SimulationResult } from './simulation.ts';
-import { type FaultSet, faultSets } from './world.ts';
+import { type FaultSet, faultSets, type SimulationOptions, type SimulationResult } from './world.ts';
 
 const DEFAULT_URL = 'postgres://127.0.0.1:5432/test';
 

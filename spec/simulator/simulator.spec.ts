@@ -3,8 +3,7 @@ import { expect } from 'chai';
 import { run } from '../support/command.ts';
 import { SeededRandom } from '../support/random.ts';
 import { planFrom, shrink, simulate } from './simulate.ts';
-import type { SimulationOptions } from './simulation.ts';
-import { faultSets } from './world.ts';
+import { faultSets, type SimulationOptions } from './world.ts';
 
 const STEPS = 40;
 const PROGRAM = fileURLToPath(new URL('simulate.ts', import.meta.url));
