@@ -11,15 +11,8 @@ import type { Clock } from '../../workers/shared/clock.ts';
 import { SeededRandom } from '../support/random.ts';
 import type { Tables } from './history.ts';
 import type { Backend, Process } from './process.ts';
-import {
-  type FaultSet,
-  SimulatedTime,
-  type SimulationOptions,
-  type Site,
-  type Steps,
-  settingOf,
-  World,
-} from './world.ts';
+import { SimulatedTime } from './time.ts';
+import { type FaultSet, type SimulationOptions, type Site, type Steps, settingOf, World } from './world.ts';
 
 const SAVED = 'A stop saves the queue.';
 

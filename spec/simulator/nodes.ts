@@ -12,16 +12,8 @@ import { SeededRandom } from '../support/random.ts';
 import type { Backend, Process } from './process.ts';
 import type { ObservedStore } from './rules.ts';
 import { simulatedServer } from './server.ts';
-import {
-  type Setting,
-  SimulatedTime,
-  type SimulationOptions,
-  type Site,
-  type Steps,
-  settingOf,
-  type Time,
-  World,
-} from './world.ts';
+import { SimulatedTime, type Time } from './time.ts';
+import { type Setting, type SimulationOptions, type Site, type Steps, settingOf, World } from './world.ts';
 
 const INTERVAL_MS = 1000;
 const TOKENS_PER_KEY = 5;

@@ -7,7 +7,8 @@ import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { StoredMessage } from '../../db/task-store.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import { type NodeServer, type ServerFaults, simulateNodes } from './nodes.ts';
-import type { Setting, SimulationOptions, SimulationResult, Time } from './world.ts';
+import type { Time } from './time.ts';
+import type { Setting, SimulationOptions, SimulationResult } from './world.ts';
 
 const TIME_LIMIT_MS = 2000;
 const LOOK_MS = 20;

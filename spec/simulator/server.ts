@@ -7,7 +7,8 @@ import { DatabaseUnavailable, SUSPECT_DEATHS } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { Disk } from './disk.ts';
 import type { NodeServer, NodeStore, ServerFaults } from './nodes.ts';
-import type { Setting, Time } from './world.ts';
+import type { Time } from './time.ts';
+import type { Setting } from './world.ts';
 
 interface Listener {
   node: number;

@@ -138,11 +138,11 @@ describe('the monitor of the queue', () => {
     const { monitor, problems, queue, advance } = startMonitor();
     problems.rows = 'disk full';
     queue.counts = () => expect.fail('counted');
-    const written = Promise.withResolvers<void>();
+    const written = Promise.withResolvers<undefined>();
     queue.store.saveHistory = () => written.promise;
     const stopped = monitor.stop();
     await advance(10_000);
-    written.resolve();
+    written.resolve(undefined);
     await stopped;
     await advance(10_000);
     expect(monitor.status().stalled).to.equal(null);
