@@ -101,7 +101,7 @@ describe('readJsonObject', () => {
     const refused = readJsonObject(request as unknown as IncomingMessage, bounds, turns).catch(({ status }) => status);
     const held: number[] = [];
     request.on('data', () => held.push(bounds.budget.used));
-    for (const bytes of [600, ...Array(17).fill(MIB)]) request.push(Buffer.alloc(bytes));
+    for (const bytes of [600, ...Array(17).fill(MIB + 1)]) request.push(Buffer.alloc(bytes));
     expect([await refused, ...held]).to.deep.equal([413, 600, ...Array(17).fill(0)]);
   });
 

@@ -165,6 +165,9 @@ describeWithPostgres('the token stores of several nodes', () => {
     goOn();
     await Promise.all(puts);
     expect(new Set(await Promise.all(lookups))).to.deep.equal(new Set([false]));
+    isSlow = () => expect.fail('the server is away');
+    await Promise.allSettled(Array.from({ length: 100 }, (_, number) => store.find(`late${number}`)));
+    isSlow = () => false;
     expect(await store.find('b')).to.equal(false);
   });
 

@@ -169,6 +169,10 @@ export function describeDeadLetters({ it }: QueueTests): void {
     await queue.expectCounts({ dropped: 6, evicted: 3 });
     expect(await discardOne('g', 4 * bytes)).to.deep.equal(['g']);
     await queue.expectCounts({ dead: 0, dropped: 7, evicted: 4 });
+    boundDeadLetters({ maxBytes: bytes });
+    expect(await discardOne('h', 10_000)).to.deep.equal([]);
+    await queue.restart();
+    expect(await discardOne('i', 10_000)).to.deep.equal(['h']);
   });
 
   it('dead letters make room for newer ones beyond their number', async (queue) => {

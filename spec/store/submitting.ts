@@ -86,6 +86,9 @@ export function describeSubmitting({ it }: QueueTests): void {
     await queue.settle(await queue.next(), complete());
     await queue.expectCounts({ bytes: SIZE });
     await queue.publish('c');
+    await queue.restart({ maxBytes: 3 * SIZE + 9 });
+    const tooLong = { ...messageOf('d'), callbackUrl: 'http://a.b' };
+    expect(await errorOf(() => queue.store.publish(tooLong))).to.be.instanceOf(QueueFull);
   });
 
   it('publishing refuses only those of one turn that do not fit', async (queue) => {

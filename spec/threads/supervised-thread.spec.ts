@@ -31,4 +31,26 @@ describe('a supervised worker', () => {
     expect(delays()).to.deep.equal(expected);
     expect(lines.filter(({ msg }) => msg === 'the test thread failed')).to.have.length(1);
   });
+
+  it('may load slowly, and is restarted after four missed heartbeats', async () => {
+    mock.timers.enable({ apis: ['setInterval'] });
+    const counters: SharedArrayBuffer[] = [];
+    const alive: boolean[] = [];
+    const worker = new SupervisedThread({
+      name: 'test',
+      file: new URL('data:text/javascript,setInterval(() => {}, 1000)'),
+      workerData: (counter) => ({ thread: counters.push(counter) }),
+      onHeartbeat: (isAlive) => alive.push(isAlive),
+      log: captureLog().log,
+    });
+    afterTest(() => worker.stop());
+    void worker.start();
+    mock.timers.tick(60_000);
+    expect(alive).to.deep.equal([]);
+    Atomics.add(new Int32Array(counters[0] as SharedArrayBuffer), 0, 1);
+    mock.timers.tick(4000);
+    expect(alive).to.deep.equal([true, false, false, false]);
+    mock.timers.tick(1000);
+    await until(() => worker.restarts === 1);
+  });
 });

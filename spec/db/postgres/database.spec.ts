@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { expect } from 'chai';
-import { PostgresDatabase, type PostgresOptions, type Query } from '../../../db/postgres/database.ts';
+import { PostgresDatabase, type PostgresOptions, type Query, tryLock } from '../../../db/postgres/database.ts';
 import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
 import { errorOf } from '../../store/stage.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -99,6 +99,14 @@ describeWithPostgres('PostgresDatabase', () => {
     );
     // Another connection, because one may take its own lock again.
     await until(async () => (await sql('SELECT pg_try_advisory_lock(7) AS free'))[0]?.free === true);
+  });
+
+  it('holds a lock from the first attempt to the end of the transaction', async () => {
+    const { url } = await emptySchema();
+    const [one, other] = [open(url), open(url)];
+    const attempt = () => other.transaction((query) => tryLock(query, 'retention'));
+    const during = await one.transaction(async (query) => [await tryLock(query, 'retention'), await attempt()]);
+    expect([...during, await attempt()]).to.deep.equal([true, false, true]);
   });
 
   it('cuts what still runs when it is closed', async () => {

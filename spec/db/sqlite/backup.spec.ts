@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
@@ -89,7 +89,7 @@ describe('backUpDatabases', () => {
   for (const missing of ['auth.db', 'tasks.db'])
     it(`says that there is no ${missing}, and makes nothing`, async () => {
       const { dataDir, folder } = await fresh({ rows: 1 });
-      rmSync(join(dataDir, missing));
+      await rm(join(dataDir, missing));
       expect(await refusal(dataDir, folder)).to.match(/does not exist: set DATA_DIR to the folder of the databases$/);
       for (const path of [folder, join(dataDir, missing)]) expect(existsSync(path), path).to.equal(false);
     });
@@ -105,6 +105,15 @@ describe('backUpDatabases', () => {
     writeFileSync(join(dataDir, 'auth.db'), 'garbage '.repeat(1000));
     expect(await refusal(dataDir, folder)).to.equal(`${join(dataDir, 'auth.db')}: file is not a database`);
     expect(existsSync(folder)).to.equal(false);
+  });
+
+  it('leaves no database that looks finished if the last file cannot be renamed', async () => {
+    const { dataDir, folder } = await fresh();
+    const reason = refusal(dataDir, folder);
+    await until(() => existsSync(join(folder, 'tasks.db.partial')));
+    mkdirSync(join(folder, 'auth.db'));
+    expect(await reason).to.match(/^EISDIR/);
+    expect(readdirSync(folder)).to.deep.equal(['auth.db']);
   });
 });
 

@@ -107,8 +107,7 @@ const anyText = ({ random }: Attacker, length: number) =>
 
 /** Payload of the close frame, which occurs in no other frame. */
 const REVOKED = String.fromCharCode(closeCodes.tokenRevoked.code >> 8, closeCodes.tokenRevoked.code & 0xff);
-/** Longest wait for the close frame, on a loaded machine. */
-const CLOSE_MS = 60_000;
+const LONGEST_CLOSE_MS = 60_000;
 
 export const tokens = {
   'wrong-tokens': {
@@ -132,12 +131,10 @@ export const tokens = {
       const stream = token === '' ? undefined : await knock(attacker, token, host);
       if (stream === undefined) return;
       const received = attacker.answer(stream);
-      stream.on('data', (text: string) => {
-        if (text.includes(REVOKED)) stream.destroy();
-      });
+      stream.on('data', (text: string) => text.includes(REVOKED) && stream.destroy());
       await once(stream, 'data');
       await attacker.send('ticker', lastHead('DELETE /auth/token', `Authorization: Bearer ${token}`), host);
-      const wire = await Promise.race([received, setTimeout(CLOSE_MS, '')]);
+      const wire = await Promise.race([received, setTimeout(LONGEST_CLOSE_MS, '')]);
       attacker.got(wire.includes(REVOKED) ? 'revoked' : 'not revoked');
     }),
     outcomes: /^(101|200|204|429|revoked)$/,
