@@ -45,7 +45,7 @@ const NO_FAULTS = {
   isDisordered: false,
 };
 
-/** Faults, with their delays and losses, which are drawn anew for each fault to depend on few of the steps before. */
+/** Faults, and their delays and losses, drawn for each fault, so that they depend on few of the steps before. */
 export type ServerFaults = typeof NO_FAULTS & { random: SeededRandom };
 
 /** The server of several nodes, simulated or real. */

@@ -293,18 +293,17 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
 
 /** Adds the methods of an object at the server. Functions that they are given are called after the answer. */
 function asked<T extends object>(target: T, ask: Ask, own: Partial<T> = {}): T {
-  const send = async (name: string | symbol, given: unknown[]) => {
-    const calls: (() => void)[] = [];
-    const later = (value: unknown) =>
-      typeof value === 'function' ? (...values: unknown[]) => calls.push(() => value(...values)) : value;
-    const method = Reflect.get<object, string | symbol>(target, name);
-    const answer = await ask(() => method.apply(target, given.map(later)));
-    for (const call of calls) call();
-    return answer;
-  };
   const get = (_: object, name: string | symbol) => {
     if (name in own || !(name in target)) return Reflect.get(own, name);
-    return (...given: unknown[]) => send(name, given);
+    const method = Reflect.get<object, string | symbol>(target, name);
+    return async (...given: unknown[]) => {
+      const calls: (() => void)[] = [];
+      const later = (value: unknown) =>
+        typeof value === 'function' ? (...values: unknown[]) => calls.push(() => value(...values)) : value;
+      const answer = await ask(() => method.apply(target, given.map(later)));
+      for (const call of calls) call();
+      return answer;
+    };
   };
   return new Proxy(own, { get }) as T;
 }
