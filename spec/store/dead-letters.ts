@@ -150,7 +150,7 @@ export function describeDeadLetters({ it }: QueueTests): void {
     expect(slices).to.deep.equal(['ab', 'c', 'd']);
   });
 
-  it('dead letters make room for newer ones beyond their size, the oldest first, and say which', async (queue) => {
+  it('dead letters make room for newer ones beyond their size, also after a restart, the oldest first, and say which', async (queue) => {
     const discardOne = async (id: string, size: number) => {
       queue.now += 1;
       const { body } = messageOf(id, 'sum', { text: 'x'.repeat(size) });

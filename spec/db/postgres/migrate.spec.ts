@@ -50,7 +50,7 @@ describeWithPostgres('migratePostgres', () => {
       // Longer than the client's timeout, which is 500 ms above that of the server.
       await query('SELECT pg_sleep(2.5)');
       expect(await sql("SELECT to_regclass('tasks') AS tasks")).to.deep.equal([{ tasks: null }]);
-      // Would fail, if the waiting migration had already made the table.
+      // A deadlock if the waiting migration has made the table, too.
       await query('CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)');
       return { migration };
     });
