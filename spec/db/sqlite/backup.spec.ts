@@ -7,8 +7,8 @@ import { expect } from 'chai';
 import { backUpDatabases } from '../../../db/sqlite/backup.ts';
 import { migrate } from '../../../db/sqlite/migrate.ts';
 import { errorOf } from '../../store/stage.ts';
-import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
-import { runOn } from '../../support/migrated-folder.ts';
+import { temporaryFolder } from '../../support/cleanup.ts';
+import { migratedFolder, openBeside, runOn } from '../../support/migrated-folder.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
 import { until } from '../../support/until.ts';
 
@@ -17,10 +17,8 @@ const INSERT = "INSERT INTO tasks (id, payload, created_at) VALUES (hex(randombl
 
 /** Creates a data folder whose tasks take many steps to copy, and the path of a folder that does not exist. */
 async function fresh({ rows = 3000 } = {}) {
-  const dataDir = await temporaryFolder();
-  migrate(dataDir);
-  const tasks = new DatabaseSync(join(dataDir, 'tasks.db'));
-  afterTest(() => tasks.close());
+  const dataDir = await migratedFolder();
+  const tasks = openBeside(dataDir);
   tasks.exec('BEGIN');
   for (let row = 0; row < rows; row++) tasks.exec(INSERT);
   tasks.exec('COMMIT');

@@ -1,19 +1,14 @@
 import fs, { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { lockDataFolder } from '../../../db/sqlite/data-folder.ts';
 import { checkDamage, migrate } from '../../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { openBeside, runOn } from '../../support/migrated-folder.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
-
-function open(path: string): DatabaseSync {
-  const database = new DatabaseSync(path);
-  afterTest(() => database[Symbol.dispose]());
-  return database;
-}
 
 const INSERT_MESSAGE = 'INSERT INTO messages (arrival, id, run_at, accepted_at, body) VALUES';
 
@@ -25,7 +20,7 @@ function rows(database: DatabaseSync, sql: string) {
 async function migrated() {
   const folder = await temporaryFolder();
   migrate(folder);
-  return { folder, auth: open(join(folder, 'auth.db')), tasks: open(join(folder, 'tasks.db')) };
+  return { folder, auth: openBeside(folder, 'auth.db'), tasks: openBeside(folder) };
 }
 
 const columnsOf = (table: string) => `SELECT name || ' ' || type || iif("notnull" OR pk, '', ' null')
@@ -61,7 +56,7 @@ describe('migrate', () => {
 
   it('adopts a table that was made by another program or by an older version, with its rows', async () => {
     const folder = await temporaryFolder();
-    const database = open(join(folder, 'tasks.db'));
+    const database = openBeside(folder);
     database.exec(`CREATE TABLE tasks (id TEXT PRIMARY KEY, payload TEXT NOT NULL, status TEXT NOT NULL DEFAULT 'pending',
       result TEXT, created_at INTEGER NOT NULL, processed_at INTEGER, attempts INTEGER); PRAGMA user_version = 3;
       INSERT INTO tasks (id, payload, created_at) VALUES ('old', '{}', 1)`);
@@ -74,7 +69,7 @@ describe('migrate', () => {
 
   it('changes nothing if a step fails', async () => {
     const folder = await temporaryFolder();
-    const database = open(join(folder, 'tasks.db'));
+    const database = openBeside(folder);
     database.exec('CREATE TABLE idempotency_keys (key TEXT)');
     expectFailure(folder, 'no such column: accepted_at');
     expect(schemaOf(database)).to.have.length(1);
@@ -98,16 +93,10 @@ async function withOldQueue() {
   const folder = await temporaryFolder();
   migrate(folder);
   const path = join(folder, 'queue.db');
-  const old = open(path);
+  const old = openBeside(folder, 'queue.db');
   old.exec('PRAGMA journal_mode = WAL');
   old.exec(readFileSync(new URL('fixtures/queue-killed.sql', import.meta.url), 'utf8'));
-  /** Closes the queue, but leaves the log beside its file, as a killed process does. */
-  const kill = () => {
-    for (const suffix of ['', '-wal']) copyFileSync(path + suffix, `${path}.copy${suffix}`);
-    old.close();
-    for (const suffix of ['', '-wal']) renameSync(`${path}.copy${suffix}`, path + suffix);
-  };
-  return { folder, path, old, kill, tasks: open(join(folder, 'tasks.db')) };
+  return { folder, path, old, tasks: openBeside(folder) };
 }
 
 /** Returns the messages with only the first characters of their ids, in the order in which they will run. */
@@ -125,10 +114,13 @@ const failed = { ...waiting, state: 'failed', attempts: 1 };
 
 describe('the migration of a queue in its own file', () => {
   it('keeps the messages, dead letters, idempotency keys and the pause of a killed process, also if killed itself', async () => {
-    const { folder, path, old, kill, tasks } = await withOldQueue();
+    const { folder, path, old, tasks } = await withOldQueue();
     const keys = rows(old, 'SELECT * FROM idempotency_keys');
     const ages = rows(old, 'SELECT id, first_at FROM messages UNION SELECT id, first_at FROM dead_letters ORDER BY id');
-    kill();
+    // Leaves the log beside its file, as a killed process does.
+    for (const suffix of ['', '-wal']) copyFileSync(path + suffix, `${path}.copy${suffix}`);
+    old.close();
+    for (const suffix of ['', '-wal']) renameSync(`${path}.copy${suffix}`, path + suffix);
     const isKept: boolean[] = [];
     mock.method(fs, 'fsyncSync', () => isKept.push(existsSync(path)));
     syncBuiltinESMExports();
@@ -160,7 +152,7 @@ describe('the migration of a queue in its own file', () => {
     expect(rows(tasks, later)).to.deep.equal([{ longest: 256, due: 1795395790648 }]);
     expect(rows(tasks, 'SELECT id FROM messages WHERE run_at > accepted_at').length).to.equal(1 + 2);
     for (const suffix of ['', '-wal', '-shm']) expect(existsSync(path + suffix), suffix).to.equal(false);
-    expect(rows(open(`${path}.migrated`), 'SELECT id FROM messages')).to.have.lengthOf(5);
+    expect(runOn(folder, 'SELECT id FROM messages', 'queue.db.migrated')).to.have.lengthOf(5);
   });
 
   it('leaves out completed tasks, and keeps the order of delivery and arrival numbers that are free', async () => {
@@ -184,7 +176,7 @@ describe('the migration of a queue in its own file', () => {
     old.close();
     const reason = 'its schema has version 7, only version 8 can be moved: move it away to start without its tasks';
     expectFailure(folder, `cannot migrate ${path}: ${reason}`);
-    expect(rows(open(path), 'SELECT id FROM messages')).to.have.lengthOf(5);
+    expect(runOn(folder, 'SELECT id FROM messages', 'queue.db')).to.have.lengthOf(5);
   });
 
   it('reports an empty file, whose data was possibly lost', async () => {
@@ -200,9 +192,8 @@ describeWithSmallDisk('migrate() on a full disk', () => {
   it('names the file and what to do, and succeeds once there is space', async () => {
     const disk = await mountSmallDisk(4);
     disk.fill();
-    const path = join(disk.path, 'auth.db');
     const remedy = 'free some space on the disk of DATA_DIR$';
-    expectFailure(disk.path, new RegExp(`^cannot migrate ${path}: .*: ${remedy}`));
+    expectFailure(disk.path, new RegExp(`^cannot migrate ${join(disk.path, 'auth.db')}: .*: ${remedy}`));
     await disk.free();
     migrate(disk.path);
     disk.fill();
@@ -210,20 +201,20 @@ describeWithSmallDisk('migrate() on a full disk', () => {
     expectFailure(disk.path, new RegExp(`: ${remedy}`));
     await disk.free();
     migrate(disk.path);
-    expect(rows(open(path), 'SELECT * FROM api_keys')).to.deep.equal([]);
+    expect(runOn(disk.path, 'SELECT * FROM api_keys', 'auth.db')).to.deep.equal([]);
   });
 });
 
 describe('a database that is too large for a check of every page', () => {
   it('is damaged if the first or the last row of a table cannot be read', async () => {
-    const path = join(await temporaryFolder(), 'a.db');
-    const database = open(path);
+    const folder = await temporaryFolder();
+    const [path, database] = [join(folder, 'a.db'), openBeside(folder, 'a.db')];
     database.exec(`CREATE TABLE t (x); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
       INSERT INTO t SELECT hex(zeroblob(100)) FROM n`);
     checkDamage(database, 0);
     database.close();
     // The root of the table.
     writeFileSync(path, readFileSync(path).fill(7, 4096, 8192));
-    expect(() => checkDamage(open(path), 0)).to.throw(/image is malformed$/);
+    expect(() => checkDamage(openBeside(folder, 'a.db'), 0)).to.throw(/image is malformed$/);
   });
 });
