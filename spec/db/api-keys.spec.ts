@@ -2,13 +2,12 @@ import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
-import { PostgresDatabase } from '../../db/postgres/database.ts';
 import { ApiKeys, openAuthDatabase } from '../../db/sqlite/api-keys.ts';
 import { DatabaseUnavailable } from '../../db/task-store.ts';
 import { errorOf } from '../store/stage.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
-import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
+import { describeWithPostgres, migratedSchema, openDatabase } from '../support/servers.ts';
 
 const INSERT = 'INSERT INTO api_keys (api_key, user_id, role, created_at)';
 
@@ -26,13 +25,8 @@ async function freshInSqlite() {
 
 async function freshInPostgres() {
   const { url, sql } = await migratedSchema();
-  const open = () => {
-    const database = new PostgresDatabase(url, { connections: 2, timeLimitMs: 5000 });
-    afterTest(() => database.close());
-    return database;
-  };
-  const database = open();
-  return { keys: new PostgresApiKeys(database), close: () => database.close(), sql, open };
+  const database = openDatabase(url);
+  return { keys: new PostgresApiKeys(database), close: () => database.close(), sql, url };
 }
 
 function describeApiKeys(open: typeof freshInSqlite | typeof freshInPostgres): void {
@@ -124,8 +118,9 @@ describeWithPostgres('API keys in PostgreSQL', () => {
   describeApiKeys(freshInPostgres);
 
   it('have one demo user when ten nodes start at once', async () => {
-    const { open, sql } = await freshInPostgres();
-    const made = await Promise.all(Array.from({ length: 10 }, () => new PostgresApiKeys(open()).ensureDemoUser(1)));
+    const { url, sql } = await freshInPostgres();
+    const nodes = Array.from({ length: 10 }, () => new PostgresApiKeys(openDatabase(url)));
+    const made = await Promise.all(nodes.map((node) => node.ensureDemoUser(1)));
     expect(made.filter(({ created }) => created)).to.have.lengthOf(1);
     expect(new Set(made.map(({ apiKey }) => apiKey))).to.have.property('size', 1);
     expect(await sql('SELECT * FROM api_keys')).to.have.lengthOf(1);

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Client, types } from 'pg';
+import { PostgresDatabase, type PostgresOptions } from '../../db/postgres/database.ts';
 import { migratePostgres } from '../../db/postgres/migrate.ts';
 import { afterTest, onceForSuite } from './cleanup.ts';
 import { lackingPostgres, startPostgres } from './postgres-server.ts';
@@ -46,6 +47,13 @@ export async function migratedSchema(): Promise<Schema> {
   const schema = await emptySchema();
   await migratePostgres(schema.url);
   return schema;
+}
+
+/** Opens connections as the product does. They are closed after the test. */
+export function openDatabase(url: string, options: Partial<PostgresOptions> = {}): PostgresDatabase {
+  const database = new PostgresDatabase(url, { connections: 2, timeLimitMs: 5000, ...options });
+  afterTest(() => database.close());
+  return database;
 }
 
 /** Migrates a schema once for the suite, because that costs 0.1 s of CPU time, and restores it after each test. */

@@ -1,19 +1,12 @@
 import { createServer } from 'node:net';
 import { expect } from 'chai';
-import { PostgresDatabase, type PostgresOptions, type Query, tryLock } from '../../../db/postgres/database.ts';
+import { type Query, tryLock } from '../../../db/postgres/database.ts';
 import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
 import { errorOf } from '../../store/stage.ts';
-import { afterTest } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
-import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
+import { describeWithPostgres, emptySchema, openDatabase } from '../../support/servers.ts';
 import { severable } from '../../support/severable.ts';
 import { until } from '../../support/until.ts';
-
-function open(url: string, options: Partial<PostgresOptions> = {}): PostgresDatabase {
-  const database = new PostgresDatabase(url, { connections: 2, timeLimitMs: 5000, ...options });
-  afterTest(() => database.close());
-  return database;
-}
 
 /** Encodes an authentication request of the PostgreSQL protocol: its length and kind, as numbers of 32 bits, and data. */
 const authentication = (kind: number, data: string) =>
@@ -22,7 +15,7 @@ const authentication = (kind: number, data: string) =>
 describeWithPostgres('PostgresDatabase', () => {
   it('tells a statement that fails, or takes too long, from a server that cannot be had', async () => {
     const { url, sql } = await emptySchema();
-    const database = open(url, { timeLimitMs: 1000 });
+    const database = openDatabase(url, { timeLimitMs: 1000 });
     for (const [statement, message] of [
       ['SELECT nothing', 'column "nothing" does not exist'],
       ['SELECT pg_sleep(10)', 'canceling statement due to statement timeout'],
@@ -42,7 +35,7 @@ describeWithPostgres('PostgresDatabase', () => {
   it('times out on a silent server, reports lost idle connections, and recovers from both', async () => {
     const way = await severable((await emptySchema()).url);
     const lost: string[] = [];
-    const database = open(way.url, { timeLimitMs: 1000, onLost: (reason) => lost.push(reason) });
+    const database = openDatabase(way.url, { timeLimitMs: 1000, onLost: (reason) => lost.push(reason) });
     await database.probe();
     way.stall();
     const error = await errorOf(() => database.probe());
@@ -69,7 +62,7 @@ describeWithPostgres('PostgresDatabase', () => {
       socket.on('data', () => socket.write(answers.shift() ?? ''));
     });
     const port = await listenLocally(server);
-    const database = open(`postgres://spec@127.0.0.1:${port}/test`);
+    const database = openDatabase(`postgres://spec@127.0.0.1:${port}/test`);
     expect((await errorOf(() => database.probe())).message).to.equal(
       `PostgreSQL at 127.0.0.1:${port}/test refuses the connection: a password is required: ` +
         'fix DATABASE_URL, for example postgres://user:password@127.0.0.1:5432/database',
@@ -79,7 +72,7 @@ describeWithPostgres('PostgresDatabase', () => {
 
   it('lets no query wait where too many do', async () => {
     const { url } = await emptySchema();
-    const database = open(url, { connections: 1 });
+    const database = openDatabase(url, { connections: 1 });
     const queries = Array.from({ length: 1002 }, () => database.query('SELECT 1 AS one'));
     const [first, ...others] = await Promise.allSettled(queries);
     expect(first).to.deep.include({ value: [{ one: 1 }] });
@@ -90,7 +83,7 @@ describeWithPostgres('PostgresDatabase', () => {
 
   it('gives back nothing of a session that failed: the lock goes with the connection', async () => {
     const { url, sql } = await emptySchema();
-    const database = open(url);
+    const database = openDatabase(url);
     await errorOf(() =>
       database.session(async (query) => {
         await query('SELECT pg_advisory_lock(7)');
@@ -103,7 +96,7 @@ describeWithPostgres('PostgresDatabase', () => {
 
   it('holds a lock from the first attempt to the end of the transaction', async () => {
     const { url } = await emptySchema();
-    const [one, other] = [open(url), open(url)];
+    const [one, other] = [openDatabase(url), openDatabase(url)];
     const attempt = () => other.transaction((query) => tryLock(query, 'retention'));
     const during = await one.transaction(async (query) => [await tryLock(query, 'retention'), await attempt()]);
     expect([...during, await attempt()]).to.deep.equal([true, false, true]);
@@ -111,7 +104,7 @@ describeWithPostgres('PostgresDatabase', () => {
 
   it('cuts what still runs when it is closed', async () => {
     const { url, sql } = await emptySchema();
-    const database = open(url);
+    const database = openDatabase(url);
     await database.probe();
     const running = errorOf(() => database.query('SELECT pg_sleep(5)'));
     const active = "SELECT 1 FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(5)' AND state = 'active'";
@@ -124,7 +117,7 @@ describeWithPostgres('PostgresDatabase', () => {
     const { url, sql } = await emptySchema();
     // A repeated word is only refused at the commit.
     await sql('CREATE TABLE words (word text NOT NULL UNIQUE DEFERRABLE INITIALLY DEFERRED)');
-    const database = open(url);
+    const database = openDatabase(url);
     const insert = (word: string | null) => ['INSERT INTO words VALUES ($1) RETURNING word', [word]] as const;
     for (const statements of [['a', null, 'b'].map(insert), ['a', 'a'].map(insert)]) {
       const run = (query: Query) => Promise.all(statements.map(([text, values]) => query(text, values)));
@@ -138,7 +131,7 @@ describeWithPostgres('PostgresDatabase', () => {
 
   it('uses indexes whatever the size of a table, and ends transactions that wait for their client', async () => {
     const { url, sql } = await emptySchema();
-    const database = open(url, { timeLimitMs: 1000 });
+    const database = openDatabase(url, { timeLimitMs: 1000 });
     expect(await database.query('SHOW enable_seqscan')).to.deep.equal([{ enable_seqscan: 'off' }]);
     const waits = database.transaction(async (query) => {
       const backend = await query<{ pid: number }>('SELECT pg_backend_pid() AS pid');

@@ -1,11 +1,11 @@
-import { execFile } from 'node:child_process';
 import { userInfo } from 'node:os';
-import { promisify } from 'node:util';
+import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { acquireLock, PostgresDatabase } from '../../../db/postgres/database.ts';
+import { acquireLock } from '../../../db/postgres/database.ts';
 import { migratePostgres } from '../../../db/postgres/migrate.ts';
 import { afterTest } from '../../support/cleanup.ts';
-import { describeWithPostgres, emptySchema, migratedSchema } from '../../support/servers.ts';
+import { run } from '../../support/command.ts';
+import { describeWithPostgres, emptySchema, migratedSchema, openDatabase } from '../../support/servers.ts';
 
 const failure = (url: string, timeLimitMs?: number) =>
   migratePostgres(url, timeLimitMs)
@@ -42,9 +42,7 @@ describeWithPostgres('migratePostgres', () => {
 
   it('waits for a migration of another node that takes longer than the statement timeout', async () => {
     const { url, sql } = await emptySchema();
-    const other = new PostgresDatabase(url, { connections: 1, timeLimitMs: 30_000 });
-    afterTest(() => other.close());
-    const migrated = await other.transaction(async (query) => {
+    const migrated = await openDatabase(url, { timeLimitMs: 30_000 }).transaction(async (query) => {
       await acquireLock(query, 'migration');
       const migration = failure(url, 1500);
       // Longer than the client's timeout, which is 500 ms above that of the server.
@@ -87,16 +85,13 @@ describeWithPostgres('migratePostgres', () => {
   it('uses the name of the system’s user in an address without one, even if USER is unset', async () => {
     const { url, sql } = await emptySchema();
     const { host, pathname, search } = new URL(url);
-    const code = `
-      const { migratePostgres } = await import(${JSON.stringify(new URL('../../../db/postgres/migrate.ts', import.meta.url).href)});
-      await migratePostgres(process.argv[1]).catch(({ message }) => console.log(message));`;
-    const { USER: _user, LOGNAME: _name, PGUSER: _pgUser, ...env } = process.env;
-    const address = `postgres://${host}${pathname}${search}`;
-    const run = promisify(execFile)(process.execPath, ['--input-type=module', '--eval', code, address], { env });
-    const { stdout } = await run;
+    const program = fileURLToPath(new URL('../../../main/cli/migrate.ts', import.meta.url));
+    const { USER: _user, LOGNAME: _name, PGUSER: _pgUser, ...others } = process.env;
+    const env = { ...others, DATABASE_URL: `postgres://${host}${pathname}${search}` };
+    const { stderr } = await run(process.execPath, [program], { env });
     const [owner] = await sql("SELECT relowner::regrole AS name FROM pg_class WHERE oid = to_regclass('tasks')");
     // A server that does not know the user names it in its refusal.
-    const user = stdout === '' ? owner?.name : /role "(.+)" does not exist/.exec(stdout)?.[1];
+    const user = stderr === '' ? owner?.name : /role "(.+)" does not exist/.exec(stderr)?.[1];
     expect(user).to.equal(userInfo().username);
   });
 

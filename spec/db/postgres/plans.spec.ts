@@ -2,7 +2,6 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { NO_ATTEMPTS } from '../../../db/attempt-history.ts';
 import { PostgresApiKeys } from '../../../db/postgres/api-keys.ts';
-import { PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PURGE, REDRIVE } from '../../../db/postgres/dead-letters.ts';
 import { CANCEL, end, putBack, RUN_NOW, report, stage, take } from '../../../db/postgres/messages.ts';
 import { publish } from '../../../db/postgres/submissions.ts';
@@ -14,7 +13,7 @@ import type { Delivery } from '../../../db/task-store.ts';
 import { openNode } from '../../store/postgres-driver.ts';
 import { complete } from '../../store/settlements.ts';
 import { messageOf, roomy, START } from '../../store/stage.ts';
-import { describeWithPostgres, migratedSchema, type Schema } from '../../support/servers.ts';
+import { describeWithPostgres, migratedSchema, openDatabase, type Schema } from '../../support/servers.ts';
 
 /** Returns the generic plan of a statement, which PostgreSQL uses for a prepared one after a few executions. */
 async function planOf({ sql }: Schema, text: string): Promise<string> {
@@ -89,10 +88,9 @@ describeWithPostgres('the statements in PostgreSQL', () => {
     }
     const oldest = 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET 10 LIMIT 1';
     expect(await planOf(schema, oldest)).to.include('Index Only Scan Backward using tasks_by_creation');
-    const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: 5000 });
+    const database = openDatabase(url);
     const { mock: spy } = mock.method(database, 'query');
     expect(await new PostgresApiKeys(database).findOwner('key 7')).to.include({ user_id: 'alice' });
-    await database.close();
     expect(spy.callCount()).to.equal(1);
     const [text = '', [digest] = []] = spy.calls[0]?.arguments ?? [];
     expect(digest).to.be.instanceOf(Buffer).with.property('length', 32);

@@ -12,7 +12,7 @@ import { errorOf, HOUR, messageOf, numbers, type OpenOptions, roomy, START, Test
 import { boundDeadLetters, purgeIn, redriveIn } from '../../store/store-calls.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { randomFrom, seedNote } from '../../support/seed.ts';
-import { describeWithPostgres, migratedSchema, type Schema } from '../../support/servers.ts';
+import { describeWithPostgres, migratedSchema, openDatabase, type Schema } from '../../support/servers.ts';
 import { severable } from '../../support/severable.ts';
 import { until } from '../../support/until.ts';
 
@@ -301,9 +301,7 @@ describeWithPostgres('PostgresStore', () => {
     const limits = { rows: 4, before: undefined };
     await insert(1, 5, 7, 'n');
     await insert(6, 9, 6, 'n');
-    const other = new PostgresDatabase(url, { connections: 1, timeLimitMs: 5000 });
-    afterTest(() => other.close());
-    await other.transaction(async (query) => {
+    await openDatabase(url).transaction(async (query) => {
       await acquireLock(query, 'retention');
       expect(await store.deleteOldRows(limits)).to.equal(false);
       expect(await left()).to.have.length(9);
