@@ -15,10 +15,10 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { startPostgres } from '../support/postgres-server.ts';
-import { describeWithPostgres, emptySchema, migratedSchema, type Schema } from '../support/servers.ts';
+import { describeWithPostgres, emptySchema, migratedSchema, openDatabase, type Schema } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { openBus, openDatabase } from './parts.ts';
+import { openBus } from './parts.ts';
 
 type Node = Awaited<ReturnType<typeof openBus>>;
 

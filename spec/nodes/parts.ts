@@ -1,9 +1,9 @@
 import { expect } from 'chai';
-import { PostgresDatabase } from '../../db/postgres/database.ts';
 import { Bus, type BusMessage } from '../../main/nodes/bus.ts';
 import { type Clock, systemClock, systemRandom } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
+import { openDatabase } from '../support/servers.ts';
 import { pricesOf } from '../support/ticker.ts';
 
 export async function openBus(databaseUrl: string, clock: Clock = systemClock, database = openDatabase(databaseUrl)) {
@@ -16,12 +16,6 @@ export async function openBus(databaseUrl: string, clock: Clock = systemClock, d
   bus.on('missed', () => void counts.missed++);
   await bus.open();
   return { ...captured, bus, received, counts };
-}
-
-export function openDatabase(databaseUrl: string): PostgresDatabase {
-  const database = new PostgresDatabase(databaseUrl, { connections: 2, timeLimitMs: 2000 });
-  afterTest(() => database.close());
-  return database;
 }
 
 export const pricesIn = (data: string) => pricesOf({ topic: 'ws.send', type: 'text', data });

@@ -13,11 +13,11 @@ import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
-import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
+import { describeWithPostgres, migratedSchema, openDatabase, type Schema } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
 import { pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
-import { expectSmoothPrices, openBus, openDatabase, pricesIn } from './parts.ts';
+import { expectSmoothPrices, openBus, pricesIn } from './parts.ts';
 
 const INTERVAL_MS = 100;
 const SETTINGS = { intervalMs: INTERVAL_MS, clock: systemClock };

@@ -6,11 +6,11 @@ import { systemClock } from '../../workers/shared/clock.ts';
 import { errorOf } from '../store/stage.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
-import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
+import { describeWithPostgres, migratedSchema, openDatabase } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
 import { itIsATokenStore } from '../ticker/token-store-conformance.ts';
-import { openBus, openDatabase } from './parts.ts';
+import { openBus } from './parts.ts';
 
 const SETTINGS = { maxTokensPerKey: 1000, clock: systemClock };
 
