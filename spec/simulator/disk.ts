@@ -179,13 +179,13 @@ let current: Disk | undefined;
  * part of the log after the last sync, or some of that part.
  */
 export class Disk {
-  /** Folder of the present process. Each process has its own, so that a process that was killed finds no files. */
-  folder = '';
   fault: DiskFault | undefined;
   failsSyncs = false;
   /** Longest duration of a sync in milliseconds. */
   syncMs = 2;
   readonly root = fs.mkdtempSync(join(PARENT, 'simulator-'));
+  /** Folder of the present process. Each process has its own, so that a process that was killed finds no files. */
+  folder = join(this.root, '0');
   readonly #random: SeededRandom;
   #folders = 0;
   #reader: DatabaseSync | undefined;
@@ -194,7 +194,6 @@ export class Disk {
 
   constructor(random: SeededRandom) {
     this.#random = random;
-    this.folder = join(this.root, '0');
     fs.mkdirSync(this.folder);
     fs.writeFileSync(this.file, MIGRATED);
     current = this;

@@ -280,7 +280,6 @@ function simulatedPool(process: Process, random: SeededRandom): DispatcherOption
     const acknowledged = (how: 'ack' | 'nack') => act(20, (attempt) => attempt.acknowledge(how));
     const crashed = (most: number) => act(most, (attempt) => crash(attempt, 'thread died: exit code 1'));
     const progress = (fraction = own.below(100) / 100) => act(300, (attempt) => attempt.report({ fraction }));
-    const died = () => act(50, () => Object.assign(process, { isKillDue: true }));
     const scripts: Record<Mood, () => Script> = {
       quick: () => [returned(5)],
       slow: () => [returned(2500)],
@@ -298,7 +297,7 @@ function simulatedPool(process: Process, random: SeededRandom): DispatcherOption
         acknowledged('ack'),
         own.chance(0.5) ? failed('failed after its ack', 100) : crashed(100),
       ],
-      deadly: () => [own.chance(0.7) ? died() : returned()],
+      deadly: () => [own.chance(0.7) ? act(50, () => Object.assign(process, { isKillDue: true })) : returned()],
     };
     const script = scripts[mood]();
     attempt.heedsAbort = mood !== 'stubborn' && own.chance(0.8);
