@@ -9,9 +9,8 @@ import { DatabaseUnavailable } from '../../../db/task-store.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
 function makeFile(path: string, word = 'first'): void {
-  const file = new DatabaseSync(path);
+  using file = new DatabaseSync(path);
   file.exec(`PRAGMA journal_mode = WAL; CREATE TABLE words (word TEXT); INSERT INTO words VALUES ('${word}')`);
-  file.close();
 }
 
 function connectTo(path: string, options: Partial<DatabaseOptions> = {}): Database {
