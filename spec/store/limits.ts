@@ -24,7 +24,7 @@ async function run(queue: TestQueue, count: number, before = async (_: number) =
   return ids;
 }
 
-export function describeLimits({ it, driver: { isDurable } }: QueueTests): void {
+export function describeLimits({ it, driver: { isDurable, read } }: QueueTests): void {
   it('limit keys take turns within a priority, and each keeps the order of its messages', async (queue) => {
     await publish(queue, 'abcdef', 'one');
     await publish(queue, 'ghi', 'two');
@@ -143,6 +143,13 @@ export function describeLimits({ it, driver: { isDurable } }: QueueTests): void 
     await queue.publish('e', { priority: 1 });
     expect((await run(queue, 5)).join('')).to.equal('aebdc');
   });
+
+  if (isDurable)
+    it('a limit of each key keeps nothing of a key without a task', async (queue) => {
+      await setLimits(queue, { perKey: { concurrency: 1 } });
+      for (const limitKey of 'ab') await queue.settleAll(await queue.running(limitKey, { limitKey }), complete());
+      expect(await read(queue.store, 'SELECT limit_key FROM limit_uses')).to.deep.equal([]);
+    });
 
   it('limited messages hold up no other task of their key', async (queue) => {
     await setLimits(queue, { concurrency: 1 });

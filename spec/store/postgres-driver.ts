@@ -42,5 +42,6 @@ export function postgresDriver(): Driver {
         values,
       );
     },
+    read: (_, sql) => schema().sql(sql),
   };
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { SqliteStore, type SqliteStoreOptions } from '../../db/sqlite/store.ts';
 import type { TaskStore } from '../../db/task-store.ts';
-import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
+import { migratedFolder, openBeside, runOn } from '../support/migrated-folder.ts';
 import { columnsOf, type Driver, type OpenOptions } from './stage.ts';
 
 /** Opens the store of a data folder, without starting it. */
@@ -37,5 +37,6 @@ export function sqliteDriver(driver: SqliteStoreOptions['driver'], given?: strin
       for (const row of rows) insert.run(...columnsOf(row));
       beside.exec('COMMIT');
     },
+    read: async (store, sql) => runOn(folders.get(store) as string, sql),
   };
 }

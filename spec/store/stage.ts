@@ -38,6 +38,8 @@ export interface ForeignRow {
 export interface Driver extends Stores {
   /** Writes rows into the tables of a store, as only other programs do. They arrive after all rows but those of tasks. */
   insertRows(store: db.TaskStore, rows: readonly ForeignRow[]): Promise<void>;
+  /** Reads the tables of a durable store on another connection. */
+  read(store: db.TaskStore, sql: string): Promise<unknown[]>;
 }
 
 let arrivals = 0;

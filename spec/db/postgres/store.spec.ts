@@ -358,13 +358,6 @@ describeWithPostgres('PostgresStore', () => {
     expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
   });
 
-  it('keeps nothing of a key without a task for the limits of each key', async () => {
-    const { sql, one, store } = await fresh();
-    await store.setLimits('sum', { perKey: { concurrency: 1 } }, 'api');
-    for (const limitKey of 'ab') await one.settleAll(await one.running(limitKey, { limitKey }), complete());
-    expect(await sql('SELECT limit_key FROM limit_uses')).to.deep.equal([]);
-  });
-
   it('accepts tasks without limits while a transaction changes tasks with limits', async () => {
     const { sql, one, store } = await fresh();
     await store.setLimits('other', { concurrency: 1 }, 'api');

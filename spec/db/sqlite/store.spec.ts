@@ -132,13 +132,6 @@ describe('SqliteStore', () => {
     }
   });
 
-  it('limits of each key keep nothing of a key without a task', async () => {
-    const { queue, folder } = await start();
-    await queue.store.setLimits('sum', { perKey: { concurrency: 1 } }, 'api');
-    for (const limitKey of 'ab') await queue.settleAll(await queue.running(limitKey, { limitKey }), complete());
-    expect(openBeside(folder).prepare('SELECT limit_key FROM limit_uses').all()).to.deep.equal([]);
-  });
-
   it('a queue in a file that is locked refuses what it cannot write, and changes nothing', async () => {
     const { queue, store, settled, unlock } = await locked('sqlite');
     await queue.unchanged(async () => {
