@@ -32,7 +32,7 @@ export function describeDeadLetters({ it }: QueueTests): void {
     queue.now += 1;
     await queue.settle(b, discard('timeout', 'transient'));
     const common = { state: 'failed', acceptedAt: START, attempts: 1 };
-    const [first, second] = await queue.letters();
+    const [first, second] = [await queue.message('a'), await queue.message('b')];
     expect(first).to.include({ ...common, reason: 'bad data', failedAt: START + 1, isPermanent: true });
     expect(second).to.include({ ...common, reason: 'timeout', failedAt: START + 2, isPermanent: false });
     const told = (await queue.store.reads.failures({}, undefined, 9)).found.map((each) =>
