@@ -2,7 +2,7 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
@@ -27,14 +27,10 @@ const notice = (page: Page, kind: string) => page.locator(`.situation[data-kinds
 const figure = (page: Page, name: string, text: string | RegExp) => partShows(page, `health-${name}`, text);
 
 describeInBrowser('the state of the connection and of the queue on the task board', () => {
-  const services = onceForSuite(async () => {
-    const DATA_DIR = await temporaryFolder();
-    return { ...(await startServices({ env: { DATA_DIR } })), DATA_DIR };
-  });
+  const services = onceForSuite(startServices);
 
   it('is “Offline” within five seconds after the service was killed or the network swallows all data, and “Live” within two after it is back', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const first = await startServices({ env: { DATA_DIR } });
+    const first = await startServices();
     const network = await severable(first.tasks);
     const page = await visit(network.url, { tolerated });
     await partShows(page, 'last-event', 'no event yet');
@@ -57,7 +53,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await alert(page, 'The service cannot be reached.').waitFor();
     await listedActions(page).click();
     await partShows(page, 'inspector-state', 'queued');
-    const { tasks } = await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
+    const { tasks } = await startServices({ env: { ...first.env, TASKS_PORT: new URL(first.tasks).port } });
     await reachesAfter(page, 'live', 2);
     await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
     await partShows(page, 'inspector-state', 'unknown');
@@ -78,16 +74,17 @@ describeInBrowser('the state of the connection and of the queue on the task boar
   });
 
   it('says that the queue is stalled or paused, why, and what to do, until tasks are processed again', async () => {
-    const { tasks, DATA_DIR } = services();
+    const { tasks, env } = services();
     const page = await visit(tasks, { tolerated });
     await partShows(page, 'queue-state', 'queue running');
     await figure(page, 'threads', /^0 of 2$/);
-    await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
+    const [file, away] = [join(env.DATA_DIR, 'tasks.db'), join(env.DATA_DIR, 'away.db')];
+    await rename(file, away);
     await post(`${tasks}/tasks`, { action: 'stuck' });
     await notice(page, 'stalled').waitFor();
     await partShows(page, 'queue-state', 'queue stalled');
     expect(await notice(page, 'stalled').textContent()).to.match(/No task can be processed since .*: .*DATA_DIR/s);
-    await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));
+    await rename(away, file);
     await notice(page, 'stalled').waitFor({ state: 'hidden' });
     await partShows(page, 'queue-state', 'queue running');
     await reaches(page, 'live');

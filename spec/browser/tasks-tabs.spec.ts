@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { BrowserContext, Page, Request } from 'playwright-core';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
@@ -223,9 +223,8 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
   });
 
   it('has tabs that share a stream only with the same user, and go on when the token of the tab that holds it is revoked', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const { tasks, apiKey } = await startServices({ env: { DATA_DIR, TASKS_REQUIRE_TOKEN: 'true' } });
-    const { stdout } = await runCommand('keys', ['create', '--user', 'alice'], { dataDir: DATA_DIR });
+    const { tasks, apiKey, env } = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } });
+    const { stdout } = await runCommand('keys', ['create', '--user', 'alice'], { dataDir: env.DATA_DIR });
     const { page: first, streams } = await openTab(tasks, allowSlowness, { tolerated: LOST });
     const context = first.context();
     const [second, stranger] = [await context.newPage(), await context.newPage()];

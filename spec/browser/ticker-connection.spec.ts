@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually, until } from '../support/until.ts';
@@ -69,8 +69,7 @@ describeInBrowser('the connection of the ticker client', () => {
   });
 
   it('asks for the key again when its token is unknown after a restart of the service, and keeps the charts of the symbols that the service still has', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const first = await startServices({ env: { DATA_DIR } });
+    const first = await startServices();
     const TICKER_PORT = new URL(first.ticker).port;
     const page = await visit(first.ticker, { tolerated: LOST });
     await signIn(page, first.apiKey);
@@ -78,7 +77,7 @@ describeInBrowser('the connection of the ticker client', () => {
     first.child.kill('SIGKILL');
     await reaches(page, 'reconnecting');
     const TICKER_SYMBOLS = 'BTC-USD:42000,ETH-USD:2500,NEW-USD:1';
-    await startServices({ env: { DATA_DIR, TICKER_PORT, TICKER_SYMBOLS } });
+    await startServices({ env: { ...first.env, TICKER_PORT, TICKER_SYMBOLS } });
     // Tokens are in memory and died with the process, so the page asks for the key again.
     await page.getByText('Your session has ended').waitFor();
     expect(await page.locator('.price-card').count()).to.equal(3);

@@ -31,11 +31,13 @@ export function limitedTo(openFiles: number): Required<Pick<ProgramOptions, 'wit
 }
 
 /** Starts `node dist/main` on free ports and in its own data folder. Does not wait for the listeners. */
-export async function startProgram(options: ProgramOptions = {}): Promise<Program> {
+export async function startProgram(options: ProgramOptions = {}) {
   const { env: own, node = process.execPath, nodeOptions = [], within = [], cwd = projectFolder, detached } = options;
   const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main', ...(options.args ?? [])];
-  const env = { ...process.env, ...(await freshSettings()), ...own };
-  return watch(spawn(command, args, { cwd, env, detached, stdio: ['ignore', 'pipe', 'pipe'] }), symbolsOf(env));
+  const settings = { ...(await freshSettings()), ...own };
+  const env = { ...process.env, ...settings };
+  const child = spawn(command, args, { cwd, env, detached, stdio: ['ignore', 'pipe', 'pipe'] });
+  return { ...watch(child, symbolsOf(env)), env: settings };
 }
 
 export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
@@ -50,7 +52,7 @@ function symbolsOf({ TICKER_SYMBOLS }: NodeJS.ProcessEnv): readonly TickerSymbol
 }
 
 /** Settings that avoid conflicts between processes. If `SPEC_ENGINE` is set, a node gets a schema of its own. */
-export async function freshSettings(): Promise<Record<string, string>> {
+export async function freshSettings(): Promise<{ DATA_DIR: string; [name: string]: string }> {
   return {
     ...(process.env.SPEC_ENGINE === undefined ? {} : await sharedSettings()),
     ...{ HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0' },

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { describeInBrowser, LOST, visit } from '../../browser/chromium.ts';
-import { temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste, projectWith } from '../../support/examples.ts';
 import { freePort } from '../../support/free-port.ts';
 import { type RunningServices, startServices, untilServed, watch } from '../../support/program.ts';
@@ -11,13 +10,13 @@ import { until } from '../../support/until.ts';
 
 const [client = ''] = examples('www/guide/clients.md', 'Browser', 'html');
 
-async function open(services: RunningServices, key: string, test: (page: Page) => Promise<unknown>) {
+async function open(services: RunningServices, key: string): Promise<Page> {
   const path = join(await projectWith({ 'client.html': adapt(client, services) }), 'client.html');
   const prepare = async (page: Page) => {
     page.on('dialog', (dialog) => void dialog.accept(key));
   };
   const tolerated = new RegExp(`${LOST.source}|^ServiceError: invalid API key$`);
-  await test(await visit(`file://${path}`, { prepare, tolerated }));
+  return visit(`file://${path}`, { prepare, tolerated });
 }
 
 const shows = (page: Page, selector: string, expected: RegExp) =>
@@ -26,18 +25,16 @@ const shows = (page: Page, selector: string, expected: RegExp) =>
 describeInBrowser('the page of the guide', () => {
   it('streams two symbols in at most 15 lines, survives a restart of the server, and says that a key is invalid', async () => {
     expect(client.trimEnd().split('\n').length).to.be.at.most(15);
-    const DATA_DIR = await temporaryFolder();
-    const before = await startServices({ env: { DATA_DIR } });
-    await open(before, 'none', (page) => shows(page, 'title', /^stopped invalid API key$/));
-    await open(before, before.apiKey, async (page) => {
-      await shows(page, '#prices', /^BTC-USD [\d.]+\nETH-USD [\d.]+$/);
-      await before.end('SIGKILL');
-      await shows(page, 'title', /^offline closed with code 1006$|^offline the service cannot be reached$/);
-      const prices = await page.textContent('#prices');
-      await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
-      await shows(page, 'title', /^live $/);
-      await until(async () => (await page.textContent('#prices')) !== prices);
-    });
+    const before = await startServices();
+    await shows(await open(before, 'none'), 'title', /^stopped invalid API key$/);
+    const page = await open(before, before.apiKey);
+    await shows(page, '#prices', /^BTC-USD [\d.]+\nETH-USD [\d.]+$/);
+    await before.end('SIGKILL');
+    await shows(page, 'title', /^offline closed with code 1006$|^offline the service cannot be reached$/);
+    const prices = await page.textContent('#prices');
+    await startServices({ env: { ...before.env, TICKER_PORT: new URL(before.ticker).port } });
+    await shows(page, 'title', /^live $/);
+    await until(async () => (await page.textContent('#prices')) !== prices);
   });
 
   it('lets a visitor start a task and see its progress and result, in at most 40 lines', async () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { closeCodes } from '../../../main/ticker/pid-registry.ts';
-import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
 import { adapt, examples, outputOf, paste, projectWith, section } from '../../support/examples.ts';
 import { post, type RunningServices, startServices, watch } from '../../support/program.ts';
 import { lackingPython, python } from '../../support/python.ts';
@@ -31,10 +31,7 @@ async function errorsOf(command: string, env: Record<string, string> = {}): Prom
 }
 
 describe('the clients of the guide', () => {
-  const running = onceForSuite(async () => {
-    const DATA_DIR = await temporaryFolder();
-    return { DATA_DIR, ...(await startServices({ env: { DATA_DIR } })) };
-  });
+  const running = onceForSuite(startServices);
 
   it('stream in Node, and stop without a valid key with a line that says why', async () => {
     const folder = await write(running(), CLIENT, 'Node', 'js', 'prices.mjs');
@@ -60,14 +57,13 @@ describe('the clients of the guide', () => {
     });
 
     it('come back after a restart of the server', async () => {
-      const DATA_DIR = await temporaryFolder();
-      const before = await startServices({ env: { DATA_DIR } });
+      const before = await startServices();
       const client = watch(paste(await pythonProgram(before), { API_KEY: before.apiKey }));
       await until(() => client.output() !== '');
       await before.end();
       await until(() => client.errors() !== '');
       const printed = client.output();
-      await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
+      await startServices({ env: { ...before.env, TICKER_PORT: new URL(before.ticker).port } });
       await until(() => client.output() !== printed);
       expect(client.errors()).to.match(/^reconnecting: 1001 server is shutting down\n/);
     });
@@ -86,9 +82,9 @@ describe('the clients of the guide', () => {
   });
 
   it('get the key of the demo user, also if the example is repeated', async () => {
-    const { DATA_DIR, apiKey } = running();
+    const { env, apiKey } = running();
     const [example = ''] = examples(CLIENT, 'Before you start');
-    expect(await outputOf(`${example}${example}echo $API_KEY`, { DATA_DIR })).to.equal(`${apiKey}\n`);
+    expect(await outputOf(`${example}${example}echo $API_KEY`, env)).to.equal(`${apiKey}\n`);
   });
 
   it('submit a task twice, which makes one task, and wait for its row', async () => {

@@ -108,11 +108,11 @@ describe('the guide', () => {
   });
 
   it('creates and revokes a key and makes a backup while the services run, twice', async () => {
-    const [DATA_DIR, HOME] = [await temporaryFolder(), await temporaryFolder()];
-    await startServices({ env: { DATA_DIR } });
+    const HOME = await temporaryFolder();
+    const { env } = await startServices();
     const commands = ['Keys', 'Backup'].flatMap((heading) => examples('www/guide/data.md', heading)).join('');
     for (let time = 1; time <= 2; time++) {
-      const output = await outputOf(`exec 2>&1\ndate() { echo ${time}; }\n${commands}`, { DATA_DIR, HOME });
+      const output = await outputOf(`exec 2>&1\ndate() { echo ${time}; }\n${commands}`, { ...env, HOME });
       expect(output).to.match(/revoked key \d+ of alice/);
     }
     expect(readdirSync(join(HOME, 'backups'))).to.deep.equal(['1', '2']);

@@ -3,15 +3,12 @@ import { expect } from 'chai';
 import { type SnippetName, snippets, TOKEN_PLACEHOLDER, tokenCommand } from '../../../www/ticker/snippets.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { adapt, examples, outputOf, paste, projectWith } from '../../support/examples.ts';
-import { freshSettings, startServices, watch } from '../../support/program.ts';
+import { startServices, watch } from '../../support/program.ts';
 import { lackingPython, python } from '../../support/python.ts';
 import { describeWith } from '../../support/requirements.ts';
 
 describe('the snippets of the price page', () => {
-  const started = onceForSuite(async () => {
-    const env = await freshSettings();
-    return { env, ...(await startServices({ env })) };
-  });
+  const started = onceForSuite(startServices);
 
   async function filled(name: SnippetName): Promise<string> {
     const { ticker, token } = started();
