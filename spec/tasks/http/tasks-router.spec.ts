@@ -120,10 +120,10 @@ describe('a submission with an idempotency key', () => {
   const submitAs = (key: string, body: string) => server().submit(body, { headers: { 'Idempotency-Key': key } });
   const submitInBatch = (...tasks: object[]) => server().ask('POST /tasks/batch', { tasks });
 
-  it('is given the same answer again, however its JSON is written, also in a batch, and each key queues one task', async () => {
+  it('is given the same answer again, however its JSON and its numbers are written, also in a batch, and each key queues one task', async () => {
     const first = await submitAs('a', JSON.stringify(sum));
     expect(first.status).to.equal(202);
-    const spaced = ' {"priority": 1, "delay" :0.001,\n"data":{ "numbers":[ 1 ]}, "action": "sum" }';
+    const spaced = ' {"priority": 1, "delay" :0.001,\n"data":{ "numbers":[ 1.00000000000000001 ]}, "action": "sum" }';
     for (const body of [JSON.stringify(sum), spaced]) {
       const again = await submitAs('a', body);
       expect([again.status, again.body]).to.deep.equal([202, first.body]);

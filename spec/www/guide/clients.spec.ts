@@ -114,13 +114,4 @@ describe('data with numbers and text', () => {
     const stored = (await queued()).map(({ body }) => /"data":(.*),"created_at"/.exec(body)?.[1]);
     expect(stored).to.deep.equal(rows.map(([, , data]) => data));
   });
-
-  it('is the same to Idempotency-Key if the values of its numbers are the same', async () => {
-    const { submit, queued } = await startTasksServer();
-    for (const n of ['12345678901234567890', '12345678901234567891']) {
-      const headers = { 'Idempotency-Key': 'a' };
-      expect((await submit(`{"action": "any", "data": {"n": ${n}}}`, { headers })).status).to.equal(202);
-    }
-    expect(await queued()).to.have.length(1);
-  });
 });
