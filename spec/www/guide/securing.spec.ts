@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { adapt, examples, paste } from '../../support/examples.ts';
-import { request, startServices, watch } from '../../support/program.ts';
+import { startServices, watch } from '../../support/program.ts';
 import { configureNginx, describeBehind } from './behind-proxy.ts';
 
 describeBehind('nginx', 'nginx', configureNginx);
@@ -15,7 +15,5 @@ describe('the guide to securing', () => {
     const { status } = await shell.logged((line) => line.status !== undefined);
     for (const expires_in of [600, 3600]) await shell.logged((line) => line.expires_in === expires_in);
     expect([status, (await shell.exited).code]).to.deep.equal(['queued', 0]);
-    expect((await request(`${services.tasks}/tasks`)).status).to.equal(401);
-    expect(JSON.stringify(services.lines)).to.not.include('v3.local.');
   });
 });
