@@ -54,16 +54,12 @@ describeInBrowser('the lists of the task board', () => {
     await row(page, 'newer').waitFor();
     expect(await page.locator(':focus').textContent()).to.equal('three');
 
-    await page.keyboard.press('n');
-    await page.keyboard.press('Shift+Tab');
-    await page.keyboard.press('ArrowRight');
-    await page.keyboard.press('Tab');
+    for (const key of ['n', 'Shift+Tab', 'ArrowRight', 'Tab']) await page.keyboard.press(key);
     await page.keyboard.type(', 4');
     await page.keyboard.press('Control+Enter');
     await ownTask(page, 'completed').waitFor();
     await rows(page).first().filter({ hasText: 'sum' }).waitFor();
-    await page.locator('#find').focus();
-    await page.keyboard.press('Tab');
+    await page.locator('#find').press('Tab');
     expect(await page.locator(':focus').getAttribute('name')).to.equal('last');
     for (const name of ['Pause list', 'sum']) {
       await page.keyboard.press('Tab');
@@ -354,14 +350,12 @@ describeInBrowser('the address and the keys of the task board', () => {
     await page.getByRole('button', { name: 'Close' }).click();
     await page.reload();
     await rows(page).first().waitFor();
-    await page.keyboard.press('3');
-    await page.keyboard.press('j');
+    for (const key of '3j') await page.keyboard.press(key);
     expect(page.url()).to.equal(`${tasks}/`);
     expect(await focusedRow(page)).to.equal(undefined);
     await part(page, 'help-button').click();
     await page.getByLabel('Keys of one character').check();
-    await page.keyboard.press('Escape');
-    await page.keyboard.press('j');
+    for (const key of ['Escape', 'j']) await page.keyboard.press(key);
     expect(await focusedRow(page)).to.equal('first');
   });
 });

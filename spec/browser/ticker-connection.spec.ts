@@ -200,15 +200,12 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
     await page.getByRole('region', { name: 'Connection' }).waitFor();
     await page.keyboard.press('Tab');
     expect(await isFocused('diagnostics-close')).to.equal(true);
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Enter');
+    for (const key of ['Tab', 'Enter']) await page.keyboard.press(key);
     await page.getByRole('region', { name: 'Developers' }).waitFor();
     expect(await part(page, 'diagnostics').isHidden()).to.equal(true);
     await page.keyboard.press('Escape');
     expect(await isFocused('connection')).to.equal(true);
-    await page.keyboard.press('Space');
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Escape');
+    for (const key of ['Space', 'Tab', 'Escape']) await page.keyboard.press(key);
     expect(await part(page, 'diagnostics').isHidden()).to.equal(true);
     expect(await isFocused('connection')).to.equal(true);
 
