@@ -337,7 +337,6 @@ describeInBrowser('schedules and limits on the board', () => {
     await rows(page).filter({ hasText: 'priority 1' }).locator('.task-name').click();
     await dialog.getByText(/^Waiting for the limit of (acme|sum): /).waitFor();
     await partShows(page, 'inspector-state', 'limited');
-    expect(await part(page, 'facts').locator('dd').allTextContents()).to.deep.equal(['1', 'acme']);
     await page.mouse.move(0, 0);
     await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] } });
     await rows(page).nth(2).waitFor();

@@ -12,13 +12,6 @@ const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 const LONGEST = `${'L'.repeat(16)}-${'S'.repeat(16)}`;
 const TICKER_SYMBOLS = `${LONGEST}:1000000000000,${Array.from({ length: 63 }, (_, index) => `S${index + 10}-USD:${index + 10}`).join()}`;
 
-/** Waits until nothing is beyond the page's width or cut off. Charts follow the width in the next frame. */
-const fits = (page: Page) =>
-  page.waitForFunction(() => {
-    const all = [document.documentElement, ...document.querySelectorAll('.price-card, .price-card .price')];
-    return all.every((each) => each.scrollWidth <= each.clientWidth);
-  });
-
 const visibleSymbols = (page: Page) => page.locator('.price-card:visible h2').allTextContents();
 
 /** Returns a function that reads a price that changes with every tick. */
@@ -216,7 +209,11 @@ describeInBrowser('the ticker client with 64 symbols', () => {
     }
     for (const width of [1280, 400, 320]) {
       await page.setViewportSize({ width, height: 800 });
-      await fits(page);
+      // Nothing is beyond the page's width or cut off. Charts follow the width in the next frame.
+      await page.waitForFunction(() => {
+        const all = [document.documentElement, ...document.querySelectorAll('.price-card, .price-card .price')];
+        return all.every((each) => each.scrollWidth <= each.clientWidth);
+      });
     }
 
     await page.setViewportSize({ width: 400, height: 800 });
@@ -347,7 +344,8 @@ describeInBrowser('a chart of the ticker client', () => {
       const steps = labels.slice(1).map((label, at) => label - (labels[at] ?? 0));
       const step = Math.min(...steps);
       expect(Number((step / 10 ** Math.floor(Math.log10(step) + 1e-6)).toFixed(4))).to.be.oneOf([1, 2, 5]);
-      for (const label of labels) expect((label / step) % 1, `${label} in steps of ${step}`).to.satisfy(isNearlyWhole);
+      for (const label of labels)
+        expect(label / step, `${label} in steps of ${step}`).to.be.closeTo(Math.round(label / step), 1e-6);
     }
     // The next price is within the candle, so no scale changes.
     await page.getByLabel('Kind of chart').selectOption('Candles, 1 min');
@@ -483,5 +481,3 @@ describeInBrowser('a chart of the ticker client', () => {
     await page.locator('.readout:not([data-point])').waitFor();
   });
 });
-
-const isNearlyWhole = (fraction: number) => Math.min(fraction, 1 - fraction) < 1e-6;
