@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { loadConfig } from '../../main/config.ts';
-import { defaultSymbols, type TickerSymbol } from '../../workers/shared/symbols.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
@@ -37,19 +36,10 @@ export async function startProgram(options: ProgramOptions = {}) {
   const settings = { ...(await freshSettings()), ...own };
   const env = { ...process.env, ...settings };
   const child = spawn(command, args, { cwd, env, detached, stdio: ['ignore', 'pipe', 'pipe'] });
-  return { ...watch(child, symbolsOf(env)), env: settings };
+  return { ...watch(child, env), env: settings };
 }
 
 export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
-
-/** Returns the symbols that settings name. A program with invalid ones does not start. */
-function symbolsOf({ TICKER_SYMBOLS }: NodeJS.ProcessEnv): readonly TickerSymbol[] {
-  try {
-    return loadConfig({ TICKER_SYMBOLS }).ticker.symbols;
-  } catch {
-    return [];
-  }
-}
 
 /** Settings that avoid conflicts between processes. If `SPEC_ENGINE` is set, a node gets a schema of its own. */
 export async function freshSettings(): Promise<{ DATA_DIR: string; [name: string]: string }> {
@@ -61,7 +51,7 @@ export async function freshSettings(): Promise<{ DATA_DIR: string; [name: string
 }
 
 /** Collects the output of a child process that logs JSON lines. The child is killed after the test. */
-export function watch(child: ChildProcess, symbols = defaultSymbols) {
+export function watch(child: ChildProcess, { TICKER_SYMBOLS }: NodeJS.ProcessEnv = {}) {
   const lines: LogLine[] = [];
   const held: { forget(): void }[] = [];
   let output = '';
@@ -77,7 +67,9 @@ export function watch(child: ChildProcess, symbols = defaultSymbols) {
       const logged: LogLine = JSON.parse(line);
       lines.push(logged);
       const { msg, port, service } = logged;
-      if (msg === 'listening') held.push(holdToContract(Number(port), String(service), symbols));
+      if (msg !== 'listening') continue;
+      const { symbols } = loadConfig({ TICKER_SYMBOLS }).ticker;
+      held.push(holdToContract(Number(port), String(service), symbols));
     }
     written.changed();
   });
