@@ -5,8 +5,6 @@ import { afterTest, temporaryFolder } from './cleanup.ts';
 import { execute } from './command.ts';
 import { describeWith } from './requirements.ts';
 
-export type SmallDisk = Awaited<ReturnType<typeof mountSmallDisk>>;
-
 /** Defines a suite that mounts file systems. Without the permission, it is pending locally and fails in CI. */
 export function describeWithSmallDisk(title: string, define: () => void): void {
   const { status } = spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'ticker-spec', '/mnt']);

@@ -10,18 +10,8 @@ export type StreamMessage = { type: string } & Record<string, any>;
 
 export type StreamClient = Awaited<ReturnType<typeof connect>>;
 
-export class Refused extends Error {
-  readonly status: number;
-  readonly body: unknown;
-  readonly headers: IncomingMessage['headers'];
-
-  constructor(status: number, body: unknown, headers: IncomingMessage['headers']) {
-    super(`refused with ${status} ${JSON.stringify(body)}`);
-    this.status = status;
-    this.body = body;
-    this.headers = headers;
-  }
-}
+/** Has the status, the body and the headers of the response. */
+export class Refused extends Error {}
 
 /** Opens a WebSocket. @throws {Refused} if the server responds to the handshake with anything but 101 */
 export async function connect(
@@ -61,8 +51,10 @@ export async function connect(
     socket.once('unexpected-response', async (_request, answer) => {
       const body = await text(answer);
       note(answer, body);
-      const isJson = answer.headers['content-type']?.startsWith('application/json');
-      reject(new Refused(answer.statusCode ?? 0, isJson ? JSON.parse(body) : body, answer.headers));
+      const { statusCode: status, headers } = answer;
+      const isJson = headers['content-type']?.startsWith('application/json');
+      const error = new Refused(`refused with ${status} ${body}`);
+      reject(Object.assign(error, { status, headers, body: isJson ? JSON.parse(body) : body }));
     });
   });
 
