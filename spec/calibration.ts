@@ -4,23 +4,20 @@
  *
  *     node spec/calibration.ts SECONDS_OF_NPM_TEST
  */
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { limits } from './limits.ts';
+import { execute } from './support/command.ts';
 
 const STARTS = 100;
 const JOBS = 4;
 /** Factor by which a busy machine may exceed the limit. */
 const TOLERANCE = 1.5;
 
-const start = promisify(execFile);
-
 async function calibrate(): Promise<number> {
   const began = performance.now();
   let started = 0;
   const job = async () => {
     while (started++ < STARTS)
-      await start(process.execPath, ['--input-type=module', '--eval', "import 'koa'; import 'pino';"]);
+      await execute(process.execPath, ['--input-type=module', '--eval', "import 'koa'; import 'pino';"]);
   };
   await Promise.all(Array.from({ length: JOBS }, job));
   return (performance.now() - began) / 1000;
