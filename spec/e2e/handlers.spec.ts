@@ -42,12 +42,11 @@ describe('a process that watches its handlers module', () => {
   });
 
   it('follows the rules of a changed module once its limits and schedules can be stored, and says what has changed', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const { module, submit, run, line, tasks, admin } = await start({ DATA_DIR, QUEUE_DRIVER: 'sqlite' });
+    const { module, submit, run, line, tasks, admin, env } = await start({ QUEUE_DRIVER: 'sqlite' });
     // Checked by the submission thread.
     const large = { text: 'x'.repeat(20_000) };
     expect((await submit('fresh', large)).body.error).to.equal('unknown action');
-    const [file, away] = [join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away')];
+    const [file, away] = [join(env.DATA_DIR, 'tasks.db'), join(env.DATA_DIR, 'away')];
     await rename(file, away);
     const schema = `{ type: 'object', required: ['n'] }`;
     await module(`say: () => word + '!', fresh: { handler: () => 2, schema: ${schema}, limits: { concurrency: 1 } } };

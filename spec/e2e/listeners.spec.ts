@@ -1,7 +1,7 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { itemsOf, type ServiceName, serviceNames } from '../support/contract.ts';
 import { openBeside } from '../support/migrated-folder.ts';
 import { type HttpResponse, post, request, startServices, untilAnswer } from '../support/program.ts';
@@ -76,9 +76,8 @@ describe('each listener', () => {
 
 describe('the admin listener of a process', () => {
   it('is ready unless a database is gone or locked, or the services stop, and names the failed check', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR } });
-    const path = (file: string) => join(DATA_DIR, file);
+    const services = await startServices();
+    const path = (file: string) => join(services.env.DATA_DIR, file);
     const isReady = async () => {
       const { body } = await untilAnswer(`${services.admin}/readyz`, ({ status }) => status === 200);
       expect(body.status).to.equal('ready');
@@ -102,7 +101,7 @@ describe('the admin listener of a process', () => {
       await isReady();
     }
 
-    const database = openBeside(DATA_DIR);
+    const database = openBeside(services.env.DATA_DIR);
     const postWhileLocked = () => {
       database.exec('BEGIN EXCLUSIVE');
       return post(`${services.tasks}/tasks`, { action: 'sum' });

@@ -12,13 +12,12 @@ import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
-const lockRows = (dataDir: string) => openBeside(dataDir).exec('BEGIN EXCLUSIVE');
+const lockRows = ({ env }: { env: { DATA_DIR: string } }) => openBeside(env.DATA_DIR).exec('BEGIN EXCLUSIVE');
 
 /** Starts services with one accepted task, whose row cannot be written. */
 async function startLocked(SHUTDOWN_TIMEOUT_MS: string) {
-  const DATA_DIR = await temporaryFolder();
-  const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS } });
-  lockRows(DATA_DIR);
+  const services = await startServices({ env: { SHUTDOWN_TIMEOUT_MS } });
+  lockRows(services);
   await post(`${services.tasks}/tasks`, { action: 'sum' });
   return services;
 }
@@ -38,15 +37,14 @@ async function expectEnd(program: Program, code: number, msg: string, unfinished
 
 describe('a stop', () => {
   it('closes WebSockets with 1001, and processes all accepted tasks before it exits with exit code 0', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '100000' } });
+    const services = await startServices({ env: { SHUTDOWN_TIMEOUT_MS: '100000' } });
     const submit = () => post(`${services.tasks}/tasks`, { action: 'uppercase', data: { text: 'x'.repeat(1000) } });
     const answers = await Promise.all(Array.from({ length: 200 }, submit));
     for (const { status } of answers) expect(status).to.equal(202);
     const client = await connect(services.stream, { token: await services.token() });
     await expectEnd(services, 0, 'stopped', 0, 'SIGTERM');
     expect(await client.closed).to.deep.equal({ code: 1001, reason: 'server is shutting down' });
-    expect(runOn(DATA_DIR, 'SELECT 1 FROM tasks')).to.have.length(answers.length);
+    expect(runOn(services.env.DATA_DIR, 'SELECT 1 FROM tasks')).to.have.length(answers.length);
   });
 
   it('waits for tasks and clients no longer than SHUTDOWN_TIMEOUT_MS, and logs the number of unfinished tasks', async () => {
@@ -100,7 +98,7 @@ describe('a stop', () => {
     await Promise.all(submissions);
     services.parent.kill('SIGKILL');
     expect((await services.exited).code).to.equal(0);
-    expect(runOn(services.dataDir, 'SELECT 1 FROM tasks')).to.have.length(submissions.length);
+    expect(runOn(services.env.DATA_DIR, 'SELECT 1 FROM tasks')).to.have.length(submissions.length);
   });
 
   it("is orderly if npm's shell has ended without the services", async () => {
@@ -148,11 +146,9 @@ describe('a stop during the start', () => {
   });
 
   it('ends with exit code 20 if tasks were accepted meanwhile and are lost', async () => {
-    const DATA_DIR = await temporaryFolder();
     const port = await freePort();
-    const env = { DATA_DIR, TASKS_PORT: `${port}`, SHUTDOWN_TIMEOUT_MS: '0' };
-    const program = await startHanging(ADMIN_LISTENER, env);
-    lockRows(DATA_DIR);
+    const program = await startHanging(ADMIN_LISTENER, { TASKS_PORT: `${port}`, SHUTDOWN_TIMEOUT_MS: '0' });
+    lockRows(program);
     expect((await post(`http://127.0.0.1:${port}/tasks`, { action: 'sum' })).status).to.equal(202);
     await expectEnd(program, 20, 'stopped during the start', 1, 'SIGTERM');
   });

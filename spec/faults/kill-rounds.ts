@@ -84,7 +84,7 @@ export function itSurvivesKills(rounds: number): void {
       expect((await request(`${services.tasks}/tasks/${id}`)).body.status).to.equal('scheduled');
     await post(`${services.tasks}/tasks/cancel`, { state: 'scheduled' });
     await post(`${services.tasks}/queue/resume`, {});
-    await ledger.settled(services, DATA_DIR);
+    await ledger.settled(services);
     console.log(
       `    ${ledger.size} tasks, ${answered.scheduled.size} scheduled, ${answered.cancelled.length} cancelled`,
     );

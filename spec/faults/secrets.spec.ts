@@ -1,19 +1,17 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { temporaryFolder } from '../support/cleanup.ts';
 import { newSecret, request, startServices } from '../support/program.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { connect } from '../support/websocket.ts';
 
 describe('secrets', () => {
   it('reach no log line and no error body, whatever goes wrong', async () => {
-    const DATA_DIR = await temporaryFolder();
     const secret = newSecret();
     const callbacks = { CALLBACK_HOSTS: '127.0.0.1:1', CALLBACK_SECRET: secret };
-    const env = { DATA_DIR, LOG_LEVEL: 'trace', BODY_LIMIT: '2000', SHUTDOWN_TIMEOUT_MS: '0', ...callbacks };
+    const env = { LOG_LEVEL: 'trace', BODY_LIMIT: '2000', SHUTDOWN_TIMEOUT_MS: '0', ...callbacks };
     const services = await startServices({ env });
-    const { ticker, tasks, stream, apiKey } = services;
+    const { ticker, tasks, stream, apiKey, env } = services;
     const token = await services.token();
     const revoked = await services.token();
     await request(`${ticker}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${revoked}` } });
@@ -51,7 +49,7 @@ describe('secrets', () => {
 
     await posted(`${tasks}/tasks`, '{"action":"sum","callback_url":"http://127.0.0.1:1/"}');
     await services.logged(({ msg }) => msg === 'task failed');
-    await rename(join(DATA_DIR, 'auth.db'), join(DATA_DIR, 'away'));
+    await rename(join(env.DATA_DIR, 'auth.db'), join(env.DATA_DIR, 'away'));
     await posted(`${ticker}/auth/token?token=${token}`, `{"api_key":"${apiKey}"}`);
     await services.end();
 

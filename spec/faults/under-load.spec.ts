@@ -19,9 +19,8 @@ describe('under load', () => {
   const THREADS = 4;
 
   it(`a backup holds every task accepted before it, and either queue driver continues with them ${seedNote}`, async () => {
-    const dataDir = await temporaryFolder();
     const folder = join(await temporaryFolder(), 'copy');
-    const first = await startServices({ env: { DATA_DIR: dataDir, QUEUE_DRIVER: 'sqlite' } });
+    const first = await startServices({ env: { QUEUE_DRIVER: 'sqlite' } });
     const client = await watchSteadily(first);
     const random = randomFrom(0);
     const [before, others] = [new Ledger(), new Ledger()];
@@ -30,7 +29,7 @@ describe('under load', () => {
     const stopped = before.flood(first.tasks, random);
     await before.grows(50);
     await stopped();
-    expect(await runCommand('backup', [folder], { dataDir })).to.include({ code: 0, stderr: '' });
+    expect(await runCommand('backup', [folder], { dataDir: first.env.DATA_DIR })).to.include({ code: 0, stderr: '' });
     await others.grows(20);
     await client.checkAfterNextTick();
     await first.end('SIGKILL');
@@ -42,15 +41,14 @@ describe('under load', () => {
       for (const file of ['auth.db', 'tasks.db'])
         expect(runOn(restored, 'PRAGMA integrity_check', file)).to.deep.equal([{ integrity_check: 'ok' }]);
       const second = await startServices({ env: { DATA_DIR: restored, QUEUE_DRIVER: driver } });
-      await before.settled(second, restored, driver === 'sqlite');
+      await before.settled(second, driver === 'sqlite');
       expect((await post(`${second.ticker}/auth/token`, { api_key: first.apiKey })).status).to.equal(200);
       expect(await second.end()).to.deep.include({ code: 0 });
     }
   });
 
   it(`the sudden end of threads loses no task and charges none without a crash, and the stream continues, even if all of them end ${seedNote}`, async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ nodeOptions: inspectable, env: { DATA_DIR, QUEUE_DRIVER: 'sqlite' } });
+    const services = await startServices({ nodeOptions: inspectable, env: { QUEUE_DRIVER: 'sqlite' } });
     const inspector = await inspect(services);
     const random = randomFrom(0);
     const client = await connect(services.stream, { token: await services.token() });
@@ -77,7 +75,7 @@ describe('under load', () => {
     await all.dead;
     await inspector.alive(/./, THREADS);
     await stopped();
-    await ledger.settled(services, DATA_DIR);
+    await ledger.settled(services);
     const retries = services.lines.filter(({ decision }) => decision === 'retry');
     expect(retries.length).to.be.at.most(killed);
     expect(retries.filter(({ failure }) => failure !== 'crash')).to.deep.equal([]);
@@ -117,7 +115,7 @@ describeWithSmallDisk('a full disk', () => {
       await until(async () => (await submitLarge()) === 202);
     }
     await stopped();
-    await ledger.settled(services, disk.path);
+    await ledger.settled(services);
     await client.checkAfterNextTick();
 
     const held: string[] = [];
@@ -129,7 +127,7 @@ describeWithSmallDisk('a full disk', () => {
     await disk.free();
     await release();
     const next = await startServices({ env });
-    await ledger.settled(next, disk.path);
+    await ledger.settled(next);
     for (const id of held) expect((await request(`${next.tasks}/tasks/${id}`)).body.status, id).to.equal('completed');
   });
 });

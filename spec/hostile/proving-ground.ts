@@ -1,6 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
 import { startChild } from '../support/child.ts';
-import { temporaryFolder } from '../support/cleanup.ts';
 import { inspect, inspectable } from '../support/inspector.ts';
 import { queueCounts } from '../support/ledger.ts';
 import { openBeside } from '../support/migrated-folder.ts';
@@ -27,11 +26,10 @@ const WARM_UP_MS = 1000;
 export type Result = ReturnType<typeof attackAll> extends AsyncGenerator<infer Yielded> ? Yielded : never;
 
 async function startTarget(env: Record<string, string>) {
-  const DATA_DIR = await temporaryFolder();
-  const settings = { TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`, DATA_DIR, ...env };
+  const settings = { TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`, ...env };
   const services = await startServices({ env: settings, nodeOptions: [...inspectable, '--expose-gc'] });
   const inspector = await inspect(services);
-  using database = openBeside(DATA_DIR, 'auth.db');
+  using database = openBeside(services.env.DATA_DIR, 'auth.db');
   const insert = database.prepare('INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)');
   for (const key of [NEIGHBOUR_KEY, ATTACKER_KEY]) insert.run(key, `user ${key.charAt(0)}`);
 

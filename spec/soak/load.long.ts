@@ -4,7 +4,6 @@ import fc from 'fast-check';
 import { embeddedDrivers } from '../../main/config.ts';
 import { attack, attacks } from '../support/broken-frames.ts';
 import { exchange, sendings } from '../support/broken-requests.ts';
-import { temporaryFolder } from '../support/cleanup.ts';
 import { gather } from '../support/crowd.ts';
 import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
 import { Ledger, queueCounts, untilIdle } from '../support/ledger.ts';
@@ -137,8 +136,7 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
   for (const QUEUE_DRIVER of embeddedDrivers) {
     it(`leaves no memory, handle, descriptor or thread behind with the ${QUEUE_DRIVER} queue, and loses no task and no tick ${seedNote}`, async function () {
       if (process.platform !== 'linux') this.skip();
-      const DATA_DIR = await temporaryFolder();
-      const env = { ...SETTINGS, DATA_DIR, QUEUE_DRIVER };
+      const env = { ...SETTINGS, QUEUE_DRIVER };
       const services = await startServices({ env, nodeOptions: [...inspectable, '--expose-gc'] });
       const inspector = await inspect(services);
       const pid = services.child.pid as number;
@@ -190,7 +188,7 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
       const connections = Number(/^ticker_websocket_connections (\d+)$/m.exec(body)?.[1]);
       expect(connections, 'streams').to.be.within(READERS + 1, READERS + 1 + 2 * NEVER_READ);
       console.log(`    ${ledger.size} tasks, ${steady.ticks()} ticks`);
-      await ledger.settled(services, DATA_DIR, QUEUE_DRIVER === 'sqlite');
+      await ledger.settled(services, QUEUE_DRIVER === 'sqlite');
       expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
       services.child.kill('SIGTERM');
       // After `stopped` the process only waits for the inspector to disconnect.

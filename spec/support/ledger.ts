@@ -59,9 +59,9 @@ export class Ledger {
   }
 
   /** Waits until the queue is empty. Asserts that each accepted task was settled once, as a row or as a dead letter. */
-  async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
+  async settled({ tasks, env }: RunningServices, durable = true): Promise<void> {
     const counts = await untilIdle(tasks);
-    const rows = new Map(runOn(dataDir, 'SELECT id, result FROM tasks').map(({ id, result }) => [id, result]));
+    const rows = new Map(runOn(env.DATA_DIR, 'SELECT id, result FROM tasks').map(({ id, result }) => [id, result]));
     let failed = 0;
     for (const [id, output] of this.#expected) {
       if (rows.has(id)) {
@@ -73,7 +73,7 @@ export class Ledger {
     }
     expect(counts.dropped).to.equal(0);
     // Dead letters of submissions that were accepted although their response was lost. Only a queue on disk names them.
-    const dead = durable ? runOn(dataDir, "SELECT id FROM messages WHERE state = 'failed'") : [];
+    const dead = durable ? runOn(env.DATA_DIR, "SELECT id FROM messages WHERE state = 'failed'") : [];
     const others = dead.filter(({ id }) => !this.#expected.has(id as string) && !rows.has(id));
     if (durable) expect(counts.dead, 'dead letters of tasks without a row').to.equal(failed + others.length);
     else expect(counts.dead, 'dead letters').to.be.at.least(failed);
