@@ -15,7 +15,7 @@ import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, migratedSchema, openDatabase, type Schema } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
-import { pricesOf, startTicker, thread } from '../support/ticker.ts';
+import { mortal, pricesOf, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 import { expectSmoothPrices, openBus, pricesIn } from './parts.ts';
 
@@ -175,12 +175,12 @@ describeWithPostgres('the tickers of many nodes', () => {
     it(`go on from the last prices when ${what}`, async () => {
       const schema = await migratedSchema();
       const way = await severable(schema.url);
-      const old = await startNode(way, fault ? {} : { file: thread('hangs') });
+      const old = await startNode(way, fault ? {} : { file: mortal });
       await until(() => old.feed.isLeader && old.ticks.length > 3);
       const witness = await startNode(schema);
       await until(() => witness.ticks.length > 3);
       if (fault) way[fault]();
-      else old.die();
+      else old.endThread('hang');
       await takeOver(witness, old);
       expect(old.feed.isLeader).to.equal(false);
       // A tick may be stored but not sent when the connection is cut.

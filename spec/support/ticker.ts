@@ -9,8 +9,8 @@ import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
 import { Condition } from './until.ts';
 
-/** Returns the file of a test thread that replaces the ticker's. */
-export const thread = (name: 'mortal' | 'hangs') => new URL(`ticker-threads/${name}.ts`, import.meta.url);
+/** File of a test thread that replaces the ticker's. */
+export const mortal = new URL('mortal-ticker.ts', import.meta.url);
 
 /** An interval in milliseconds whose next tick is weeks away. */
 export const NEVER = 2 ** 31 - 1;
@@ -75,12 +75,12 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
       const unsubscribe = () => actors.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
       return { recorder, handler, client, unsubscribe };
     },
-    /** Kills a mortal thread, or makes a hanging one hang. */
-    async die() {
-      const channel = new BroadcastChannel('poison');
-      const poisoned = once(channel, 'message');
-      channel.postMessage('poison');
-      await poisoned;
+    /** Ends a {@link mortal} thread, or makes it hang. */
+    async endThread(fate: 'die' | 'hang') {
+      const channel = new BroadcastChannel('fate');
+      const heard = once(channel, 'message');
+      channel.postMessage(fate);
+      await heard;
       channel.close();
     },
   };

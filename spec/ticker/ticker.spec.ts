@@ -5,7 +5,7 @@ import type { Ticker } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import { seededPrices } from '../../workers/ticker/computed-prices.ts';
-import { createTicker, fakeFeed, NEVER, pricesOf, Recorder, startTicker, thread } from '../support/ticker.ts';
+import { createTicker, fakeFeed, mortal, NEVER, pricesOf, Recorder, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 describe('the ticker', () => {
@@ -78,10 +78,10 @@ describe('a ticker thread that dies', () => {
   it('leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe', async () => {
     const { feed, calls, grantLease } = fakeFeed();
     grantLease();
-    const { subscribe, tickTo, die, logged, ticks } = await startTicker({ file: thread('mortal'), feed });
+    const { subscribe, tickTo, endThread, logged, ticks } = await startTicker({ file: mortal, feed });
     const [stays, leaves] = [subscribe(), subscribe()];
     await tickTo(stays.client, leaves.client);
-    await die();
+    await endThread('die');
     const unseen = subscribe();
     await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
     expect(calls.at(-1), 'whether the lease is wanted').to.equal(false);
@@ -117,9 +117,9 @@ describe('a ticker thread that hangs', () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { feed, calls, grantLease } = fakeFeed();
     grantLease();
-    const { ticker, subscribe, die, lines, logged, tickTo } = await startTicker({ file: thread('hangs'), feed });
+    const { ticker, subscribe, endThread, lines, logged, tickTo } = await startTicker({ file: mortal, feed });
     await until(() => ticker.loopDelays.cumulative().count > 1);
-    await die();
+    await endThread('hang');
     const [stays, leaves] = [subscribe(), subscribe()];
     leaves.unsubscribe();
     // The first check sees a heartbeat since the start.
@@ -188,8 +188,8 @@ describe('a ticker that is stopped', () => {
 
   it('while its thread is dead does not come back', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const { ticker, die, logged } = await startTicker({ file: thread('mortal') });
-    await die();
+    const { ticker, endThread, logged } = await startTicker({ file: mortal });
+    await endThread('die');
     await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
     await ticker.stop();
     mock.timers.tick(60_000);
