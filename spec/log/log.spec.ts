@@ -45,7 +45,7 @@ describe('the log', () => {
 
   it('omits lines below its level', async () => {
     const all = "for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level);";
-    for (const [level, count] of Object.entries({ trace: 6, silent: 0 }))
+    for (const [level, count] of Object.entries({ trace: 6, info: 4, silent: 0 }))
       expect((await logBy({ ...json, level }, all)).lines, level).to.have.lengthOf(count);
   });
 
@@ -53,7 +53,6 @@ describe('the log', () => {
     it(`redacts every token, and is complete when the process ends: ${options.format}`, async () => {
       const code = `const token = 'v3.local.${'x-Y_9'.repeat(40)}';
         log.info({ port: 1 }, 'listening');
-        log.debug('nothing');
         log.info({ url: '/ws?token=' + token, err: new Error('refused ' + token), headers: [token, token] }, token);
         for (let n = 1; n <= 1000; n++) log.info({ n }, 'line ' + n);
         await output.end();
@@ -61,7 +60,7 @@ describe('the log', () => {
       const { lines, exitCode } = await logBy(options, code);
       expect(exitCode).to.equal(3);
       const all = lines.join('\n');
-      expect(all).to.include('/ws?token=v3.local.[redacted]').and.to.not.include('x-Y_9').and.not.include('nothing');
+      expect(all).to.include('/ws?token=v3.local.[redacted]').and.to.not.include('x-Y_9');
       expect(lines.filter((line) => line.includes('line '))).to.have.lengthOf(1000);
       expect(all).to.include('line 1000');
       if (options === pretty)
