@@ -98,7 +98,7 @@ describe('a stop', () => {
     await Promise.all(submissions);
     services.parent.kill('SIGKILL');
     expect((await services.exited).code).to.equal(0);
-    expect(runOn(services.env.DATA_DIR, 'SELECT 1 FROM tasks')).to.have.length(submissions.length);
+    expect(runOn(services.dataDir, 'SELECT 1 FROM tasks')).to.have.length(submissions.length);
   });
 
   it("is orderly if npm's shell has ended without the services", async () => {

@@ -11,7 +11,7 @@ describe('secrets', () => {
     const callbacks = { CALLBACK_HOSTS: '127.0.0.1:1', CALLBACK_SECRET: secret };
     const env = { LOG_LEVEL: 'trace', BODY_LIMIT: '2000', SHUTDOWN_TIMEOUT_MS: '0', ...callbacks };
     const services = await startServices({ env });
-    const { ticker, tasks, stream, apiKey, env } = services;
+    const { ticker, tasks, stream, apiKey } = services;
     const token = await services.token();
     const revoked = await services.token();
     await request(`${ticker}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${revoked}` } });
@@ -49,7 +49,7 @@ describe('secrets', () => {
 
     await posted(`${tasks}/tasks`, '{"action":"sum","callback_url":"http://127.0.0.1:1/"}');
     await services.logged(({ msg }) => msg === 'task failed');
-    await rename(join(env.DATA_DIR, 'auth.db'), join(env.DATA_DIR, 'away'));
+    await rename(join(services.env.DATA_DIR, 'auth.db'), join(services.env.DATA_DIR, 'away'));
     await posted(`${ticker}/auth/token?token=${token}`, `{"api_key":"${apiKey}"}`);
     await services.end();
 
