@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { mock } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
@@ -8,7 +8,7 @@ import { SqliteStore } from '../db/sqlite/store.ts';
 import { type RunningServices, type StartOptions, start } from '../main/embed.ts';
 import { ServiceError } from '../www/client/errors.ts';
 import { errorOf } from './store/stage.ts';
-import { afterTest, temporaryFolder } from './support/cleanup.ts';
+import { afterTest, temporaryFile, temporaryFolder } from './support/cleanup.ts';
 import { runOn } from './support/migrated-folder.ts';
 import { openDescriptors, threadCount } from './support/proc.ts';
 import { post, request, untilTask } from './support/program.ts';
@@ -41,18 +41,15 @@ async function complete(services: RunningServices): Promise<void> {
 describe('embedded services', () => {
   describe('without listeners', () => {
     it('process tasks of the program by its handlers, not those of the settings, and let it see progress and results, and manage the queue', async () => {
-      const folder = await temporaryFolder();
-      const file = join(folder, 'handlers.mjs');
-      const isSeen = join(folder, 'seen');
       const code = `import { existsSync } from 'node:fs';
         import { setTimeout } from 'node:timers/promises';
         async function half({ text }, { progress }) {
           progress(0.5, text);
-          while (!existsSync(${JSON.stringify(isSeen)})) await setTimeout(5);
+          while (!existsSync(import.meta.dirname + '/seen')) await setTimeout(5);
           return text.length;
         }
         export default { half, broken: { limits: { concurrency: 3 }, handler() { throw new Error('out of ink'); } } };`;
-      await writeFile(file, code);
+      const file = await temporaryFile('handlers.mjs', code);
       const services = await start<{ half: (data: { text: string }) => number; broken: () => void }>({
         handlers: pathToFileURL(file),
         settings: await settings({ ...OFF, TASKS_REQUIRE_TOKEN: true, TASK_HANDLERS: './none.mjs' }),
@@ -71,7 +68,7 @@ describe('embedded services', () => {
       await until(() => tasks.status.state === 'live');
       await tasks.queue.resume();
       await until(() => progress.length > 0);
-      await writeFile(isSeen, '');
+      await writeFile(join(dirname(file), 'seen'), '');
       expect((await task.result()).output).to.equal(3);
       expect(progress[0]).to.deep.equal({ attempt: 1, fraction: 0.5, note: 'ink' });
       expect((await tasks.list()).map(({ id }) => id)).to.deep.equal([task.id]);

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { SyntaxNodeRef } from '@lezer/common';
@@ -10,7 +10,7 @@ import { validate } from 'dockerfile-utils';
 import { parse, stringify } from 'yaml';
 import { defaults, loadConfig } from '../../main/config.ts';
 import { shareDescriptors } from '../../main/http/connection-limiter.ts';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite, temporaryFile } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { post, projectFolder, request, startServices, untilAnswer, untilTask } from '../support/program.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
@@ -262,8 +262,7 @@ describe('the monitoring of a process', () => {
   describeWith(lackingProgram('promtool'), 'promtool', () => {
     it('finds no fault in the files and the metrics, except in names that prom-client gives', async () => {
       const rules = panelQueries.map(({ expr }, index) => ({ record: `panel:${index}`, expr }));
-      const panels = join(await temporaryFolder(), 'panels.yml');
-      writeFileSync(panels, stringify({ groups: [{ name: 'panels', rules }] }));
+      const panels = await temporaryFile('panels.yml', stringify({ groups: [{ name: 'panels', rules }] }));
       execFileSync('promtool', ['check', 'config', join(deployment, 'prometheus.yml')]);
       execFileSync('promtool', ['check', 'rules', join(deployment, 'alerts.yml'), panels]);
       const { stderr, error } = spawnSync('promtool', ['check', 'metrics'], { input: scrape(), encoding: 'utf8' });
@@ -279,8 +278,7 @@ describe('the monitoring of a process', () => {
         ...ill.map(([alert, series]) => firing(`${alert}: ${Object.keys(series)}`, series, [alert])),
       ];
       const rules = { rule_files: [join(deployment, 'alerts.yml')], evaluation_interval: '1m', tests };
-      const file = join(await temporaryFolder(), 'test.yml');
-      writeFileSync(file, stringify(rules));
+      const file = await temporaryFile('test.yml', stringify(rules));
       execFileSync('promtool', ['test', 'rules', file], { stdio: ['ignore', 'ignore', 'pipe'] });
       expect([...new Set(ill.map(([alert]) => alert))]).to.deep.equal(alerts.map(({ alert }) => alert));
     });
@@ -451,8 +449,8 @@ describe('the systemd unit', () => {
 
   describeWith(lackingProgram('systemd-analyze'), 'with systemd-analyze', () => {
     it('has no mistake, and an exposure of at most 2.0', async () => {
-      const file = join(await temporaryFolder(), 'ticker-and-tasks.service');
-      writeFileSync(file, text.replaceAll('/opt/ticker-and-tasks', projectFolder.replace(/\/$/, '')));
+      const own = text.replaceAll('/opt/ticker-and-tasks', projectFolder.replace(/\/$/, ''));
+      const file = await temporaryFile('ticker-and-tasks.service', own);
       const verified = await run('systemd-analyze', ['verify', '--man=no', file]);
       expect(verified).to.deep.equal({ code: 0, stdout: '', stderr: '' });
       // In tenths of systemd's exposure score, which is 15 for this unit and 96 without any hardening.

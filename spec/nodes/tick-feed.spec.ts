@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { CHANNEL } from '../../db/postgres/database.ts';
 import { holdLease } from '../../db/postgres/nodes.ts';
@@ -10,7 +10,7 @@ import type { TickId } from '../../main/ticker/numbered-stream.ts';
 import type { LifecycleMessage } from '../../main/ticker/pid-registry.ts';
 import type { TickerOptions } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { afterTest, temporaryFile } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, migratedSchema, openDatabase, type Schema } from '../support/servers.ts';
@@ -35,9 +35,7 @@ async function startNode({ url }: Pick<Schema, 'url'>, options: Partial<TickerOp
   const snapshot = await recorder.next();
   return {
     ...node,
-    bus,
-    feed,
-    snapshot,
+    ...{ feed, snapshot },
     async stop() {
       await node.ticker.stop();
       await feed.close();
@@ -217,23 +215,21 @@ describeWithPostgres('the tickers of many nodes', () => {
   });
 
   it('ask only the source of the leader, which a new leader starts at once with the last prices when the old one is stopped', async () => {
-    const folder = await temporaryFolder();
-    const source = join(folder, 'source.mjs');
     // Each thread adds a different amount to the first price.
     const code = `import { appendFileSync } from 'node:fs';
       const step = 1 + Math.random();
       let price;
       export default {
-        start(symbols) { price = symbols[0].price; appendFileSync('${folder}/starts', price + '\\n'); },
+        start(symbols) { price = symbols[0].price; appendFileSync(import.meta.dirname + '/starts', price + '\\n'); },
         prices: () => [price += step, 1, 1],
       };`;
-    await writeFile(source, code);
+    const source = await temporaryFile('source.mjs', code);
     const schema = await migratedSchema();
     const old = await startNode(schema, { source });
     await until(() => old.ticks.length > 3);
     const next = await startNode(schema, { source });
     await until(() => next.ticks.length > 3);
-    const starts = async () => (await readFile(join(folder, 'starts'), 'utf8')).trim().split('\n').map(Number);
+    const starts = async () => (await readFile(join(dirname(source), 'starts'), 'utf8')).trim().split('\n').map(Number);
     expect(await starts()).to.deep.equal([42_000]);
     await old.stop();
     await takeOver(next, old);

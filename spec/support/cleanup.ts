@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mock } from 'node:test';
@@ -41,6 +41,13 @@ export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'ticker-spec-'));
   afterTest(() => rm(folder, { recursive: true, force: true }));
   return folder;
+}
+
+/** Writes a file into a folder of its own, and returns its path. */
+export async function temporaryFile(name: string, content: string | Uint8Array): Promise<string> {
+  const path = join(await temporaryFolder(), name);
+  await writeFile(path, content);
+  return path;
 }
 
 // Mocha sends SIGTERM to a worker that exits later than a second after its shutdown, whose coverage would be lost.

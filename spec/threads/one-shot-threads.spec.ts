@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { checkHandlers, checkPriceSource, runMigration } from '../../main/threads/one-shot-threads.ts';
 import { defaultSymbols as symbols } from '../../workers/shared/symbols.ts';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { afterTest, temporaryFile, temporaryFolder } from '../support/cleanup.ts';
 import { watchThreads } from '../support/threads.ts';
 
 const SETTINGS = { memoryMb: 64, unknownActions: 'process', callbackHosts: ['example.com'] } as const;
@@ -14,12 +14,6 @@ const checkSource = (priceSource: string, timeLimitMs?: number) =>
   checkPriceSource({ priceSource, symbols }, timeLimitMs);
 
 type Check = (module: string, timeLimitMs?: number) => Promise<unknown>;
-
-async function file(name: string, text: string): Promise<string> {
-  const path = join(await temporaryFolder(), name);
-  await writeFile(path, text);
-  return path;
-}
 
 /** Returns the reason why a module is refused, which follows its name in one line, or undefined. */
 async function refusal(check: Check, module: string, timeLimitMs?: number): Promise<string | undefined> {
@@ -42,7 +36,7 @@ for (const [kind, check, usable, noExport] of kinds) {
       const posts = "for (const each of [null, 1, {}, { failure: 'own' }]) parentPort.postMessage(each);";
       const source = `import { parentPort } from 'node:worker_threads'; ${posts}
         setInterval(() => console.log('noise'), 1); export default ${usable};`;
-      expect(await refusal(check, await file('noisy.mjs', source))).to.equal(undefined);
+      expect(await refusal(check, await temporaryFile('noisy.mjs', source))).to.equal(undefined);
     });
 
     const getter = (body: string) => `export default { get ${usable.slice(2, -7)}() { ${body} } }`;
@@ -59,7 +53,7 @@ for (const [kind, check, usable, noExport] of kinds) {
     ] as [string, string | RegExp, ...string[]][]) {
       it(`refuses in one line a module that ${what}`, async () => {
         for (const source of sources) {
-          const found = await refusal(check, await file('module.mts', source));
+          const found = await refusal(check, await temporaryFile('module.mts', source));
           if (typeof reason === 'string') expect(found, source).to.equal(reason);
           else expect(found, source).to.match(reason);
         }
@@ -68,7 +62,7 @@ for (const [kind, check, usable, noExport] of kinds) {
 
     it('names the causes of an error with their places', async () => {
       const [first, second] = ['const cause = new Error("no server");', 'throw new Error("no settings", { cause });'];
-      const path = await file('a b.mjs', `${first}\n${second}`);
+      const path = await temporaryFile('a b.mjs', `${first}\n${second}`);
       expect(await refusal(check, path)).to.equal(
         `no settings, at ${path}:2:7: ${second}; caused by no server, at ${path}:1:15: ${first}`,
       );
@@ -76,7 +70,7 @@ for (const [kind, check, usable, noExport] of kinds) {
 
     it('refuses a module that does not load in time, or blocks', async () => {
       for (const source of [WAIT, 'for (;;);']) {
-        const module = await file('slow.mjs', source);
+        const module = await temporaryFile('slow.mjs', source);
         expect(await refusal(check, module, 200)).to.equal('it did not load within 0.2 s');
       }
     });
@@ -123,9 +117,9 @@ describe('the check of a handlers module', () => {
     const others = { plain: { text: 'plain() {}' }, overlapping, constructor: { text: '() => 2' } };
     const expected = new Map(Object.entries({ full, ...others }));
     for (const name of ['handlers.ts', 'handlers.mjs'])
-      expect((await handlersOf(await file(name, source))).actions).to.deep.equal(expected);
+      expect((await handlersOf(await temporaryFile(name, source))).actions).to.deep.equal(expected);
     const typed = 'export default { a: (data: { b: string }): string => data.b };';
-    expect([...(await handlersOf(await file('typed.ts', typed))).actions.keys()]).to.deep.equal(['a']);
+    expect([...(await handlersOf(await temporaryFile('typed.ts', typed))).actions.keys()]).to.deep.equal(['a']);
   });
 
   const cyclic = '{ handler() {}, get schema() { const own = {}; own.not = own; return own; } }';
@@ -171,7 +165,7 @@ describe('the check of a handlers module', () => {
   ] as const;
   it('refuses invalid actions and schedules, and names the reason', async () => {
     for (const [reason, source] of modules) {
-      const found = await refusal(handlersOf, await file('module.mjs', source));
+      const found = await refusal(handlersOf, await temporaryFile('module.mjs', source));
       expect(found?.slice(0, reason.length), source).to.equal(reason);
     }
   });
@@ -179,12 +173,12 @@ describe('the check of a handlers module', () => {
   it('names the place of a missing import, and of a syntax error in an imported file', async () => {
     for (const missing of ['./missing.ts', 'not-installed']) {
       const code = `import other from '${missing}';`;
-      const path = await file('imports.mts', `const first = 1;\n${code}\nexport default { first, other };`);
+      const path = await temporaryFile('imports.mts', `const first = 1;\n${code}\nexport default { first, other };`);
       expect(await refusal(handlersOf, path))
         .to.match(/^Cannot find .* imported from /)
         .and.include(`, at ${path}:2:19: ${code}`);
     }
-    const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);
+    const module = await temporaryFile('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);
     await writeFile(join(dirname(module), 'lib.mjs'), `const a = 1;\nconst b = {;\n`);
     expect(await refusal(handlersOf, module)).to.match(/^Unexpected token ';', at \S*lib\.mjs:2:12: const b = {;$/);
   });
@@ -193,7 +187,7 @@ describe('the check of a handlers module', () => {
     const name = 'a'.repeat(200);
     const source = `export default { ${name}: { handler() {}, callback: 'https://EXAMPLE.com' } };
       export const schedules = { nightly: { cron: '0 3 * * *', action: '${name}', data: { b: 1 }, paused: undefined } };`;
-    const { actions, schedules } = await handlersOf(await file('module.ts', source));
+    const { actions, schedules } = await handlersOf(await temporaryFile('module.ts', source));
     expect(actions.get(name)).to.include({ callback: 'https://example.com/' });
     const settings = { time_zone: 'UTC', priority: 3, catch_up: 'one', overlap: 'allow', paused: false };
     const nightly = { cron: '0 3 * * *', action: name, data: { b: 1 }, ...settings };
@@ -202,7 +196,7 @@ describe('the check of a handlers module', () => {
 
   it('refuses a schedule with an unknown action if TASK_UNKNOWN_ACTIONS is reject', async () => {
     const source = "export default { a() {} }; export const schedules = { s: { cron: '* * * * *', action: 'b' } };";
-    const module = await file('module.mjs', source);
+    const module = await temporaryFile('module.mjs', source);
     expect((await handlersOf(module)).schedules.size).to.equal(1);
     const strict = (handlers: string) => checkHandlers({ ...SETTINGS, handlers, unknownActions: 'reject' });
     expect(await refusal(strict, module)).to.equal('schedule "s": unknown action');
@@ -228,15 +222,15 @@ describe('the check of a price source', () => {
     const exit = '{ start() { process.exit(); }, prices() { process.exit(); } }';
     const typed = 'class Own { prices(due: number): number[] { return [due]; } }\nexport default new Own();';
     for (const source of [`export default ${exit};`, typed])
-      expect(await refusal(checkSource, await file('source.ts', source))).to.equal(undefined);
-    const wrong = await file('wrong.mjs', 'export default { start: 1, prices() {} };');
+      expect(await refusal(checkSource, await temporaryFile('source.ts', source))).to.equal(undefined);
+    const wrong = await temporaryFile('wrong.mjs', 'export default { start: 1, prices() {} };');
     expect(await refusal(checkSource, wrong)).to.match(/^start of its default export is /);
   });
 
   it('accepts a recording with all symbols, and names the bad line of another one, and one that is missing', async () => {
     const header = 'SOL-USD,ETH-USD,BTC-USD\n1,2,3\n';
-    expect(await refusal(checkSource, await file('a.csv', header))).to.equal(undefined);
-    const bad = await file('a.csv', `${header}1,2,x\n`);
+    expect(await refusal(checkSource, await temporaryFile('a.csv', header))).to.equal(undefined);
+    const bad = await temporaryFile('a.csv', `${header}1,2,x\n`);
     expect(await refusal(checkSource, bad)).to.match(/^line 3: BTC-USD must be a positive number/);
     const folder = await temporaryFolder();
     expect(await refusal(checkSource, join(folder, 'none.csv'))).to.match(/no such file.*none\.csv/);

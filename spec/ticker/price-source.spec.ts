@@ -1,22 +1,16 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { SourceStatus, type TickFeed } from '../../main/ticker/ticker.ts';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFile } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { fakeFeed, pricesOf, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 async function startWith(code: string, feed?: TickFeed) {
-  const folder = await temporaryFolder();
-  const source = join(folder, 'source.mjs');
-  await writeFile(source, code.replaceAll('FOLDER', JSON.stringify(folder)));
-  const started = await startTicker({ source, intervalMs: 20, feed });
+  const started = await startTicker({ source: await temporaryFile('source.mjs', code), intervalMs: 20, feed });
   started.subscribe();
   return {
     ...started,
-    folder,
     /** Waits for a tick whose prices fit, from now on. */
     async tickWith(fits: (prices: number[]) => boolean) {
       const seen = started.ticks.length;
@@ -94,7 +88,7 @@ describe('a module as the price source', () => {
   it('that exits ends only its thread, which is restarted with its last prices, and without the problem of the dead one', async () => {
     const { ticker, tickWith, logged } = await startWith(`
       import { existsSync, writeFileSync } from 'node:fs';
-      const mark = FOLDER + '/exited';
+      const mark = new URL('exited', import.meta.url);
       let calls = 0;
       export default {
         start([{ price }]) { this.price = price; },

@@ -1,7 +1,5 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { temporaryFolder } from '../../support/cleanup.ts';
+import { temporaryFile } from '../../support/cleanup.ts';
 import { execute } from '../../support/command.ts';
 import { residentBytes } from '../../support/proc.ts';
 import { type Program, request, startServices } from '../../support/program.ts';
@@ -57,9 +55,8 @@ async function measure(server: Program, origin: string, connections: number, sec
 
 /** Submits with `wrk`, which costs less than what it measures. */
 async function submit(origin: string, connections: number, seconds: number, { path, body } = single) {
-  const script = join(await temporaryFolder(), 'post.lua');
   const headers = 'wrk.headers["Content-Type"] = "application/json"';
-  await writeFile(script, `wrk.method = "POST"\n${headers}\nwrk.body = '${body}'\n`);
+  const script = await temporaryFile('post.lua', `wrk.method = "POST"\n${headers}\nwrk.body = '${body}'\n`);
   const { stdout } = await execute('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, origin + path]);
   const count = (what: RegExp) => Number(what.exec(stdout)?.[1] ?? 0);
   return { requests: count(/(\d+) requests in/), refused: count(/Non-2xx or 3xx responses: (\d+)/) };

@@ -1,5 +1,3 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { NO_ATTEMPTS } from '../../../db/attempt-history.ts';
 import type { Delivery, TaskProgress } from '../../../db/task-store.ts';
 import { loadConfig } from '../../../main/config.ts';
@@ -7,7 +5,7 @@ import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
 import { checkHandlers } from '../../../main/threads/one-shot-threads.ts';
 import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
-import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { afterTest, temporaryFile } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 
 const api = JSON.stringify(new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href);
@@ -17,10 +15,8 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms)); \
 const aborted = (signal) => new Promise((resolve) => signal.addEventListener('abort', resolve));`;
 
 /** Writes a handlers module that can use the names in `imports`. Returns its path. */
-export async function writeHandlers(source: string, name = 'handlers.ts'): Promise<string> {
-  const file = join(await temporaryFolder(), name);
-  await writeFile(file, `${imports}\n${source}`);
-  return file;
+export function writeHandlers(source: string, name = 'handlers.ts'): Promise<string> {
+  return temporaryFile(name, `${imports}\n${source}`);
 }
 
 export function newDelivery(id: string, action: string, data: object = {}, about: Partial<Delivery> = {}): Delivery {

@@ -1,20 +1,15 @@
-import { truncate, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { truncate } from 'node:fs/promises';
 import { expect } from 'chai';
 import type { TickerSymbol } from '../../../workers/shared/symbols.ts';
 import { priceRecording } from '../../../workers/ticker/price-recording.ts';
-import { temporaryFolder } from '../../support/cleanup.ts';
+import { temporaryFile } from '../../support/cleanup.ts';
 
 const SYMBOLS: readonly TickerSymbol[] = [
   { symbol: 'BTC-USD', price: 42_000, decimals: 2 },
   { symbol: 'DOGE-USD', price: 0.08, decimals: 5 },
 ];
 
-async function record(text: string | Buffer): Promise<string> {
-  const file = join(await temporaryFolder(), 'prices.csv');
-  await writeFile(file, text);
-  return file;
-}
+const record = (text: string) => temporaryFile('prices.csv', text);
 
 const replay = (recording: ReturnType<typeof priceRecording>, ticks: number) =>
   Array.from({ length: ticks }, () => [...recording.prices()]);

@@ -1,7 +1,5 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { expect } from 'chai';
-import { temporaryFolder } from '../../support/cleanup.ts';
+import { temporaryFile } from '../../support/cleanup.ts';
 import { examples } from '../../support/examples.ts';
 import { type RunningServices, request, startServices, untilAnswer } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
@@ -19,9 +17,7 @@ function settings(heading: string): Record<string, string> {
 
 async function source(heading: string, language: string, adapt = (text: string) => text) {
   const [text = ''] = examples(FILE, heading, language);
-  const path = join(await temporaryFolder(), settings(heading).PRICE_SOURCE ?? '');
-  await writeFile(path, adapt(text));
-  return path;
+  return temporaryFile(settings(heading).PRICE_SOURCE ?? '', adapt(text));
 }
 
 const follow = async (services: RunningServices) => connect(services.stream, { token: await services.token() });
