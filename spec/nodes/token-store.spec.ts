@@ -25,7 +25,6 @@ async function openNode(url: string, options: Partial<NodeTokenStoreOptions> = {
 
 /** Opens a node's token store. Answers of slow queries are held until `goOn` is called; `held` returns their number. */
 async function openSlowly(url: string, isSlow: (text: string) => boolean) {
-  const { bus, log } = await openBus(url);
   const database = openDatabase(url);
   const { promise, resolve } = Promise.withResolvers<void>();
   let held = 0;
@@ -38,9 +37,7 @@ async function openSlowly(url: string, isSlow: (text: string) => boolean) {
     }
     return answer;
   };
-  const store = await new NodeTokenStore({ ...SETTINGS, database: { query }, bus, log }).open();
-  afterTest(() => store.close());
-  return { bus, store, goOn: resolve, held: () => held };
+  return { ...(await openNode(url, { database: { query } })), goOn: resolve, held: () => held };
 }
 
 function isTrusted(store: TokenStore): boolean {
