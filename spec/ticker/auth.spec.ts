@@ -18,10 +18,6 @@ const away = () => Promise.reject(new TokenStoreUnavailable('away'));
 const exchange = (url: string, api_key: string, headers = {}) =>
   request(`${url}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key }), headers });
 
-function send({ url }: TickerBundle, body: string | Uint8Array<ArrayBuffer>, contentType = 'application/json') {
-  return request(`${url}/auth/token`, { method: 'POST', body, headers: { 'Content-Type': contentType } });
-}
-
 function expectError({ status, headers, body }: HttpResponse, expectedStatus: number, text: string) {
   expect({ status, body }).to.deep.equal({ status: expectedStatus, body: { error: text } });
   expect(headers.get('content-type')).to.match(/^application\/json/);
@@ -34,7 +30,7 @@ describe('POST /auth/token', () => {
     const { mock: taken } = mock.method(ByteBudget.prototype, 'take');
     const types = ['application/json', 'text/plain', 'application/x-www-form-urlencoded', 'x'];
     for (const type of [...types, 'application/json; charset=latin1']) {
-      const { status, headers, body } = await send(bundle, JSON.stringify({ api_key: bundle.apiKey }), type);
+      const { status, headers, body } = await exchange(bundle.url, bundle.apiKey, { 'Content-Type': type });
       expect(status, type).to.equal(200);
       const { token, ...others } = body;
       expect(others).to.deep.equal({ user_id: 'demo', role: 'user', expires_in: 3600 });
@@ -65,7 +61,8 @@ describe('POST /auth/token', () => {
       [413, 'request body too large', [padded(4097)]],
     ];
     for (const [status, error, bodies] of refused)
-      for (const body of bodies) expectError(await send(bundle, body), status, error);
+      for (const body of bodies)
+        expectError(await request(`${bundle.url}/auth/token`, { method: 'POST', body }), status, error);
     expect(bundle.tokens.store.size).to.equal(0);
     const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, 0)';
     bundle.database.statement(insert).run('k', 'someone', 'admin');
