@@ -12,6 +12,9 @@ import { startCluster } from './cluster.ts';
 
 const task = { action: 'sum', data: { numbers: [1, 2] } };
 const submit = (node: RunningServices) => post(`${node.tasks}/tasks`, task);
+/** Waits until a node is not ready because it receives no notifications. */
+const untilNotificationsFail = ({ admin }: RunningServices) =>
+  untilAnswer(`${admin}/readyz`, ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed');
 /** Submits tasks until one is accepted, or until one is refused. */
 const untilSubmitted = ({ tasks }: RunningServices, isAccepted = true) =>
   untilAnswer(`${tasks}/tasks`, ({ status }) => (status === 202) === isAccepted, {
@@ -41,10 +44,7 @@ describeWithPostgres('nodes whose server or connections fail', () => {
     const headers = { Authorization: `Bearer ${token}` };
     const history = await untilAnswer(`${one.ticker}/prices/history`, ({ status }) => status !== 200, { headers });
     expect([history.status, history.body]).to.deep.equal([503, { error: 'token store unavailable' }]);
-    await untilAnswer(
-      `${one.admin}/readyz`,
-      ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed',
-    );
+    await untilNotificationsFail(one);
     await postgres.start();
     for (const node of [one, other]) {
       const { body } = await untilSubmitted(node);
@@ -75,10 +75,7 @@ describeWithPostgres('nodes whose server or connections fail', () => {
       const stops = [stays, lost].map((node, index) => ledger.flood(node.tasks, randomFrom(10 + index)));
       await ledger.grows(300);
       way[fault]();
-      await untilAnswer(
-        `${lost.admin}/readyz`,
-        ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed',
-      );
+      await untilNotificationsFail(lost);
       await untilSubmitted(lost, false);
       await ledger.grows(200);
       expect((await submit(stays)).status).to.equal(202);
@@ -105,20 +102,13 @@ describeWithPostgres('nodes whose clocks differ by half a minute', () => {
           env: { CLOCK_SHIFT_MS: String(shift) },
         });
       const [maker, other] = [await start(shifts[0]), await start(shifts[1])];
-      for (const [issuer, user] of [
-        [maker, other],
-        [other, maker],
-      ] as const) {
-        const client = await connect(user.stream, { token: await issuer.token() });
-        await client.nextOf('ticker');
-      }
-      const ticksOf = async (node: RunningServices) => {
-        const client = await connect(node.stream, { token: await node.token() });
+      const ticksOf = async (node: RunningServices, issuer: RunningServices) => {
+        const client = await connect(node.stream, { token: await issuer.token() });
         const texts: string[] = [];
         while (texts.length < 6) texts.push(JSON.stringify((await client.nextOf('ticker')).data));
         return texts;
       };
-      const [here, there] = await Promise.all([ticksOf(maker), ticksOf(other)]);
+      const [here, there] = await Promise.all([ticksOf(maker, other), ticksOf(other, maker)]);
       expect(here.filter((text) => there.includes(text)).length).to.be.at.least(3);
       const { body } = await submit(maker);
       expect((await untilTask(other.tasks, body.id)).result).to.equal('{"output":3}');
