@@ -21,7 +21,8 @@ const refusals: Record<'keys' | 'backup' | 'handlers', Refusal[]> = {
     [['list', '7'], /^Unexpected argument '7'/],
     [['create'], '--user is missing'],
     [['create', '--user', ' \u{a0}'], '--user must not be empty'],
-    [['create', '--user', 'a\nb'], '--user must hold no control characters'],
+    [['create', '--user', 'a\n'], '--user must hold no control characters'],
+    [['create', '--user', 'a', '--role', 'us\ner'], '--role must hold no control characters'],
     [['create', '--user', 'a'.repeat(129)], '--user must have 128 characters at most'],
     [['create', '--user', 'a', '--role', ''], '--role must not be empty'],
     [['revoke'], 'the id of a key is missing'],
@@ -129,10 +130,10 @@ const QUICK = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponen
 const OFF = 'ADMIN_PORT is off: set a port, or start the container without its health check';
 
 describe('the health check of the container', () => {
-  /** Imitates the admin listener: 200 at /healthz, 503 at /readyz, and at any other path no response, or never one. */
+  /** Imitates the admin listener: 200 at /healthz, 503 at /readyz, 404 at /none, and at any other path no response, or never one. */
   const port = onceForSuite(async () => {
     const { listener } = await serve(({ url, socket }, response) => {
-      const status = { '/healthz': 200, '/readyz': 503 }[url ?? ''];
+      const status = { '/healthz': 200, '/readyz': 503, '/none': 404 }[url ?? ''];
       if (url === '/slow') return;
       if (status === undefined) socket.destroy();
       else response.writeHead(status, { Connection: 'close' }).end('{"status":"it is"}');
@@ -144,6 +145,7 @@ describe('the health check of the container', () => {
   for (const [title, env, args, expected] of [
     ['passes silently if /healthz answers 200, on loopback if all addresses are bound', { ADMIN_HOST: '0.0.0.0' }, []],
     ['fails with any other response', {}, ['/readyz'], () => `${at('/readyz')} answered 503: {"status":"it is"}`],
+    ['fails if there is no such path', {}, ['/none'], () => `${at('/none')} answered 404: {"status":"it is"}`],
     ['fails without a response in time', QUICK, ['/slow'], () => /slow: The operation was aborted due to timeout\n$/],
     ['fails without a response', {}, ['/x'], () => `${at('/x')}: other side closed`],
     ['writes an IPv6 address in brackets', { ADMIN_HOST: '::1', ADMIN_PORT: '1' }, [], () => /^http:\/\/\[::1\]:1\//],

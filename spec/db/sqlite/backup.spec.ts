@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
 import { expect } from 'chai';
@@ -76,6 +76,7 @@ describe('backUpDatabases', () => {
     symlinkSync(dataDir, link);
     for (const [path, reason] of [
       [folder, 'is not empty: name a new folder'],
+      [dirname(link), 'is not empty: name a new folder'],
       [file, 'is not a folder: name another one'],
       [link, 'is the data folder itself: name another one'],
     ] as const)
