@@ -40,8 +40,10 @@ describeWithPostgres('migratePostgres', () => {
     expect(await sql('SELECT count(*) AS n FROM schema_version')).to.deep.equal([{ n: 1 }]);
   });
 
-  it('waits for a migration of another node that takes longer than the statement timeout', async () => {
+  it('waits for a migration of another node, and for its own steps, longer than the statement timeout', async () => {
     const { url, sql } = await emptySchema();
+    // A step of the migration inserts a row here.
+    await sql('CREATE TABLE queue_state (paused boolean, slow text DEFAULT pg_sleep(2.5))');
     const migrated = await openDatabase(url, { timeLimitMs: 30_000 }).transaction(async (query) => {
       await acquireLock(query, 'migration');
       const migration = failure(url, 1500);
