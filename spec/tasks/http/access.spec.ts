@@ -4,6 +4,7 @@ import { tokenAccess } from '../../../main/process/start-services.ts';
 import { authRoutes } from '../../../main/ticker/auth.ts';
 import { loadRoles, type Scope } from '../../../main/ticker/policy.ts';
 import { discard } from '../../store/settlements.ts';
+import { messageOf } from '../../store/stage.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { itemsOf } from '../../support/contract.ts';
 import { captureLog } from '../../support/log.ts';
@@ -297,10 +298,13 @@ describe('a token for tasks', () => {
     const [own, other] = [await submit(), await submit()];
     const headers = await tokenFor(`tasks/${own}`, { cancel: true });
     const opened = ['/tasks', '/tasks/events', '/tasks/search'].flatMap((path) => withHead(`get ${path}`));
+    // A task of a schedule has no submitter.
+    await tasks.queue.publish(messageOf(ID));
     for (const operation of operations) {
       const hidden = /^(get|head|delete) \/tasks\/\{id\}$/.test(operation);
-      const status = await statusOf(operation, headers, hidden ? other : own);
-      expect(status, operation).to.equal(opened.includes(operation) ? 200 : hidden ? 404 : 403);
+      const status = opened.includes(operation) ? 200 : hidden ? 404 : 403;
+      for (const id of hidden ? [other, ID] : [own])
+        expect(await statusOf(operation, headers, id), operation).to.equal(status);
     }
     const refused = await connect(ticker.stream, { token: tokenIn(headers) }).catch((error) => error);
     expect(refused).to.be.instanceOf(Refused).with.property('status', 500);

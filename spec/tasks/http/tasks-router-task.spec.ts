@@ -316,6 +316,11 @@ describe('a request with Prefer: wait', function () {
       Object.assign(own.queue, { find: away, read: away });
     },
     'the row cannot be read': ({ file }) => renameSync(file, `${file}.away`),
+    'there is no room for the response': async ({ ask, complete, responses }, delivery) => {
+      responses.used = responses.limit;
+      await complete(delivery);
+      expect(await ask(`GET /tasks/${delivery.id}`)).to.deep.equal([503, { error: 'server busy' }]);
+    },
   })) {
     it(`is answered 202 at once if ${title}`, async () => {
       const own = await startTasksServer();

@@ -133,7 +133,7 @@ export async function startTasksServer(options: Options = {}) {
   return {
     ...captured,
     ...{ url, tasksUrl, port: listener.port, sockets },
-    ...{ requests, events, queue, store, metrics },
+    ...{ requests, events, queue, store, metrics, responses },
     /** Waits for a check in the submission thread, and ends its time limit. */
     async expireCheck(): Promise<void> {
       await until(() => checks.timers > 0);
