@@ -233,18 +233,18 @@ describe('the queue of several nodes', () => {
     await until(() => queue.isPaused && queue.pausedAt === 5);
   });
 
-  it('reads the tables again one at a time, and once more for all that is announced meanwhile', async () => {
-    const { opening, store, node, reads } = await openNode();
+  it('reads the tables again one at a time, once more for all that is announced meanwhile, and before a pause is answered', async () => {
+    const { opening, node, reads } = await openNode();
     const queue = await opening;
     const { promise, resolve } = Promise.withResolvers<void>();
     reads.gate = promise;
     node.receive({ topic: 'pause' });
     await until(() => reads.current === 1);
-    await store.setPaused(true);
+    const paused = queue.setPaused(true).then(() => queue.isPaused);
     for (let count = 0; count < 3; count++) node.receive({ topic: 'pause' });
     node.miss();
     resolve();
-    await until(() => queue.isPaused);
+    expect(await paused).to.equal(true);
     expect(reads.mostAtOnce).to.equal(1);
   });
 
