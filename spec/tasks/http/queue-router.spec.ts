@@ -34,6 +34,10 @@ describe('the queue', () => {
     expect(body).to.include({ ...counts, in_flight: 2, running: 1, bytes: 3 * Buffer.byteLength(taken.body) });
     expect(body.refused).to.include({ total: 3, per_second: 0.05 });
     expect(body.refused.last_at).to.be.within(Date.now() / 1000 - 60, Date.now() / 1000);
+    // A task may leave its state between the read of the tasks and that of the counts.
+    const live = await queue.counts();
+    queue.counts = async () => ({ ...live, waiting: 0 });
+    expect((await ask('GET /queue/tasks?state=queued'))[1]).to.include({ count: 1, total: 1 });
   });
 
   it('answers 500 while it is unavailable, also to a change, such as a cancellation, which leaves the task', async () => {
