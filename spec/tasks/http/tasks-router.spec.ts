@@ -9,6 +9,7 @@ import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, head, parseResponse } from '../../support/raw-connection.ts';
+import { watchThreads } from '../../support/threads.ts';
 import { countTurns, until } from '../../support/until.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
@@ -104,9 +105,10 @@ describe('POST /tasks/batch', () => {
 
   it('accepts a thousand tasks, which the submission thread parses, and gives 64 in a row ids that begin alike', async () => {
     const server = await startTasksServer();
+    const { threads } = watchThreads();
     const thousand = Array.from({ length: 1000 }, (_, index) => ({ action: `${index}`, idempotency_key: `${index}` }));
     const [status, { tasks }] = await submit(server, thousand);
-    expect([status, tasks.length]).to.deep.equal([202, 1000]);
+    expect([status, tasks.length, threads.length]).to.deep.equal([202, 1000, 1]);
     // An index keeps such ids together.
     const starts: string[] = tasks.map(({ id }: { id: string }) => id.slice(0, 4));
     expect(starts.filter((start, index) => start !== starts[index - 1]).length).to.be.within(9, 17);
