@@ -32,7 +32,7 @@ describe('a supervised worker', () => {
     expect(lines.filter(({ msg }) => msg === 'the test thread failed')).to.have.length(1);
   });
 
-  it('may load slowly, and is restarted after four missed heartbeats', async () => {
+  it('may load slowly, is restarted after four missed heartbeats, and is watched until it is stopped', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const counters: SharedArrayBuffer[] = [];
     const alive: boolean[] = [];
@@ -47,10 +47,16 @@ describe('a supervised worker', () => {
     void worker.start();
     mock.timers.tick(60_000);
     expect(alive).to.deep.equal([]);
-    Atomics.add(new Int32Array(counters[0] as SharedArrayBuffer), 0, 1);
+    const beat = () => Atomics.add(new Int32Array(counters[0] as SharedArrayBuffer), 0, 1);
+    beat();
     mock.timers.tick(4000);
     expect(alive).to.deep.equal([true, false, false, false]);
     mock.timers.tick(1000);
-    await until(() => worker.restarts === 1);
+    await until(() => counters.length === 2);
+    beat();
+    mock.timers.tick(1000);
+    await worker.stop();
+    mock.timers.tick(60_000);
+    expect(alive.slice(4)).to.deep.equal([false, true]);
   });
 });
