@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Batches } from '../../../db/postgres/batches.ts';
 import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
@@ -18,12 +19,12 @@ function waitingBatches() {
   const batches = new Batches<number, number>(write, (item) => item);
   const add = (item: number) => batches.add(item).catch(({ name }: Error) => name);
   const writes = (count: number) => until(() => written.length === count);
-  return { add, written, writes, end: (error?: Error) => end(error) };
+  return { batches, add, written, writes, end: (error?: Error) => end(error) };
 }
 
 describe('Batches', () => {
   it('refuses items above 64 MiB that wait, but accepts a larger item alone, and writes 8 MiB at a time', async () => {
-    const { add, written, writes, end } = waitingBatches();
+    const { batches, add, written, writes, end } = waitingBatches();
     const first = add(65 * MIB);
     await writes(1);
     const waiting = [add(40 * MIB), add(24 * MIB)];
@@ -38,8 +39,10 @@ describe('Batches', () => {
     const all = sizes.map(add);
     for (const count of [3, 4, 5]) {
       await writes(count);
+      expect(await Promise.race([batches.drained(), setImmediate('not drained')])).to.equal('not drained');
       end();
     }
+    await batches.drained();
     expect(await Promise.all(all)).to.deep.equal(sizes);
     expect(written.at(-1)).to.deep.equal([MIB]);
   });

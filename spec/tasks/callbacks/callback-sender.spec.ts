@@ -95,10 +95,14 @@ describe('the sender of callbacks', () => {
   });
 
   it('tries again after any other answer, and follows no redirect', async () => {
-    const { send, received, sender, clock } = await open(status(302, { Location: '/' }, 'go\n away '));
-    expect(await send()).to.deep.equal({ ...failed('the receiver answered 302: go away'), retryAfterMs: 4500 });
-    expect([received.length, clock.timers]).to.deep.equal([1, 0]);
-    expect([...sender.outcomes]).to.deep.include(['failed', 1]);
+    const codes = [302, 400, 401, 403, 404, 408, 409, 411, 429, 500];
+    const { send, received, sender, clock } = await open((response) =>
+      status(codes[received.length - 1] as number, { Location: '/' }, 'go\n away ')(response),
+    );
+    for (const code of codes)
+      expect(await send()).to.deep.equal({ ...failed(`the receiver answered ${code}: go away`), retryAfterMs: 4500 });
+    expect([received.length, clock.timers]).to.deep.equal([codes.length, 0]);
+    expect([...sender.outcomes]).to.deep.include(['failed', codes.length]);
   });
 
   it('tries again with growing delays, which last a day, or later if the receiver asks, at most a day', async () => {
