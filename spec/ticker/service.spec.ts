@@ -11,6 +11,7 @@ import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
 import { systemClock, systemRandom } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { freshSettings } from '../support/program.ts';
 import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { fakeFeed } from '../support/ticker.ts';
@@ -87,13 +88,14 @@ describe('service A', () => {
     expect(() => store.has('a')).to.throw(TokenStoreUnavailable);
   });
 
-  it('keeps the tokens of the last run for the next start if its start fails', async () => {
+  it('keeps the tokens of the last run for the next start if its start fails, and leaves no timer', async () => {
     const keys: unknown[] = [];
-    const start = begin({
+    const clock = new ManualClock();
+    const parts = {
       lastTokens: { take: () => ({ key: 'last', records: [], apiKeys: [] }), keep: (key?: string) => keys.push(key) },
       openTickFeed: () => Promise.reject(new Error('no feed')),
-    });
-    expect(await start.catch(({ message }) => message)).to.equal('no feed');
-    expect(keys).to.deep.equal(['last']);
+    };
+    expect(await begin(parts, clock).catch(({ message }) => message)).to.equal('no feed');
+    expect([keys, clock.timers]).to.deep.equal([['last'], 0]);
   });
 });
