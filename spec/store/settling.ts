@@ -263,13 +263,14 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
   });
 
   it('after two deaths, the store makes a message a dead letter with its third death, and charges a crash', async (queue) => {
-    await queue.publish('ab');
+    await queue.settleAll(await queue.running('a'), retry(queue.now, 'no'));
+    await queue.publish('b');
     queue.now += 100;
     await dieWithAll(queue, 3);
     const letter = await queue.message('a');
-    expect(letter).to.include({ attempts: 1, reason: EXHAUSTED, isPermanent: false, failedAt: queue.now });
-    expect(letter.history.attempts).to.have.length(1);
-    expect(letter.history.attempts[0]).to.include({ reason: PROCESS_DIED, endedAt: queue.now });
+    expect(letter).to.include({ attempts: 2, reason: EXHAUSTED, isPermanent: false, failedAt: queue.now });
+    expect(letter.history.attempts.map(({ reason }) => reason)).to.deep.equal(['no', PROCESS_DIED]);
+    expect(letter.history.attempts[1]).to.include({ endedAt: queue.now });
     expect(await queue.letterIds()).to.equal('a');
     await queue.expectCounts({ dead: 1, waiting: 1, inFlight: 0 });
     await queue.redrive({ all: true });

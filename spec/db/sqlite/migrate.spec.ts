@@ -37,11 +37,17 @@ describe('migrate', () => {
     const before = schemaOf(tasks);
     const tables = before.filter(({ type }) => type === 'table').map(({ name }) => name);
     expect(tables).to.have.length(9);
-    for (const table of tables) {
-      tasks.exec(`DELETE FROM messages; ${INSERT_MESSAGE} (1, 'a', 1, 1, '{}'); DROP TABLE ${table}`);
+    const contents = () => tables.map((table) => rows(tasks, `SELECT * FROM ${table}`));
+    for (const [index, dropped] of tables.entries()) {
+      for (const table of tables) {
+        const columns = rows(tasks, `SELECT 1 FROM pragma_table_info('${table}')`);
+        tasks.exec(`INSERT OR REPLACE INTO ${table} VALUES (${columns.map(() => 1)})`);
+      }
+      const filled = contents();
+      tasks.exec(`DROP TABLE ${dropped}`);
       migrate(folder);
-      expect(schemaOf(tasks), `${table}`).to.deep.equal(before);
-      expect(rows(tasks, 'SELECT id FROM messages'), `${table}`).to.have.length(table === 'messages' ? 0 : 1);
+      expect(schemaOf(tasks), `${dropped}`).to.deep.equal(before);
+      expect(contents(), `${dropped}`).to.deep.equal(filled.with(index, []));
     }
   });
 
