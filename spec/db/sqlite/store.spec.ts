@@ -157,10 +157,11 @@ describe('SqliteStore', () => {
     expect(await queue.takeIds(5)).to.equal('de');
   });
 
-  it('a queue in a file that is locked takes a retry that was due when a commit failed, keeps its limits, and those in memory their tasks', async () => {
+  it('a queue in a file that is locked takes a retry that was due when a commit failed, reports nothing of it, keeps its limits, and those in memory their tasks', async () => {
     const { queue } = await start();
     const { queue: inMemory } = await start('memory');
     const [b] = await inMemory.running('b');
+    await queue.discard('x');
     await queue.settleAll(await queue.running('a'), retry(START + 60));
     queue.now = START + 60;
     const { runUncounted } = Database.prototype;
@@ -170,8 +171,15 @@ describe('SqliteStore', () => {
     };
     const { mock: spy } = mock.method(Database.prototype, 'runUncounted', fail);
     const { store } = queue;
-    for (const call of [() => store.take(5, false), () => store.setLimits('sum', { concurrency: 1 }, 'api')])
-      expect(await messageOfError(call)).to.equal(LOCKED);
+    const report = mock.fn();
+    for (const call of [
+      () => store.take(5, false),
+      () => store.setLimits('sum', { concurrency: 1 }, 'api', report),
+      () => store.publish(messageOf('f'), undefined, report),
+      () => store.runNow('a', report),
+      () => redriveIn(store, { all: true }, report),
+    ])
+      expect([await messageOfError(call), report.mock.callCount()], `${call}`).to.deep.equal([LOCKED, 0]);
     await inMemory.unchanged(() => errorOf(() => inMemory.settle(b, complete())));
     spy.restore();
     expect([store.limits(), await queue.takeIds(5)]).to.deep.equal([[], 'a']);
