@@ -4,7 +4,7 @@ import type { Awaitable, Delivery, Report, TaskStore } from '../../db/task-store
 import { type NodeMessage, Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import { ack, cancel, discard, release } from '../store/settlements.ts';
-import { messageOf, numbers } from '../store/stage.ts';
+import { messageOf } from '../store/stage.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { openFreshStore } from '../support/store.ts';
 import { until } from '../support/until.ts';
@@ -70,14 +70,6 @@ describe('the queue', () => {
     await queue.take(2, true);
     const rated = await next();
     await expectCall(() => turn(queue.reportStart(rated)));
-  });
-
-  it('cancels tasks in slices of 500, and begins none after a failure', async () => {
-    const { queue } = await start();
-    let calls = 0;
-    queue.store.cancel = async () => (++calls > 1001 ? expect.fail('no space') : { outcome: 'cancelled', action: 'a' });
-    expect(await queue.cancelAll(numbers(2000))).to.include({ count: 1001, remaining: 999 });
-    expect(calls).to.equal(1500);
   });
 
   it('cancels the attempt that is in flight when the cancellation is written, and waits at most a second for its end', async () => {
