@@ -8,9 +8,8 @@ import { request } from '../../support/program.ts';
 import { connectRaw } from '../../support/raw-connection.ts';
 import { until } from '../../support/until.ts';
 import { followEvents } from './event-client.ts';
-import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
+import { idOf, RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
-const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 const A = idOf(1);
 const completed = { event: 'completed', id: A, at: 1 } as const;
 

@@ -6,9 +6,7 @@ import { ByteBudget } from '../../../main/http/request-body.ts';
 import { slicesOf } from '../../../main/tasks/http/listing.ts';
 import { search as findTasks } from '../../../main/tasks/search.ts';
 import { request } from '../../support/program.ts';
-import { startTasksServer, type TasksServer } from './tasks-server.ts';
-
-const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+import { idOf, startTasksServer, type TasksServer } from './tasks-server.ts';
 
 function completed(number: number, action = 'sum', text = ''): TaskRow {
   const id = idOf(number);

@@ -33,6 +33,8 @@ export type TasksServer = Awaited<ReturnType<typeof startTasksServer>>;
 
 export const RESULT = '{"output":0}';
 
+export const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+
 /** Time limit of a check in the submission thread, whose clock a spec advances. */
 const CHECK_TIMEOUT_MS = 60_000;
 
