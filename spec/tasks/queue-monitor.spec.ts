@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
@@ -92,17 +93,13 @@ describe('the monitor of the queue', () => {
     const { queue, totals, advance, monitor } = startMonitor();
     await advance(0);
     const answer = Promise.withResolvers<LiveCounts>();
-    let asked = 0;
-    queue.counts = () => {
-      asked += 1;
-      return answer.promise;
-    };
+    const { mock: counting } = mock.method(queue, 'counts', () => answer.promise);
     await advance(5000);
-    expect(asked).to.equal(1);
+    expect(counting.callCount()).to.equal(1);
     answer.resolve({ ...totals, accepted: 1 });
     await advance(0);
     await advance(1000);
-    expect([asked, monitor.history().accepted]).to.deep.equal([2, [1, 0, 0, 0, 0, 0]]);
+    expect([counting.callCount(), monitor.history().accepted]).to.deep.equal([2, [1, 0, 0, 0, 0, 0]]);
   });
 
   it('saves the history once a minute and at the stop', async () => {
