@@ -87,10 +87,8 @@ describe('service B', () => {
     const source = `export default {
       async finish(_, { signal, log }) { log.info('begun'); await aborted(signal); },
     };`;
-    const { metrics, lines, stop } = await start({
-      TASK_HANDLERS: await writeHandlers(source),
-      QUEUE_DRIVER: 'sqlite',
-    });
+    const env = { TASK_HANDLERS: await writeHandlers(source), QUEUE_DRIVER: 'sqlite' };
+    const { metrics, lines, stop } = await start(env);
     await metrics.queue.publish({ id: 'a', action: 'finish', body: '{"id":"a","action":"finish"}' });
     await until(() => lines.some(({ msg }) => msg === 'begun'));
     expect(await stop()).to.deep.equal({ unfinished: 0, kept: true });

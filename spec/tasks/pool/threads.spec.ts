@@ -274,11 +274,8 @@ describe('handlers that share threads', () => {
       const source = (word: string) =>
         `export default { word: () => '${word}', wait: (_, { signal }) => aborted(signal), die: () => process.reallyExit(7) };`;
       const TASK_HANDLERS = await writeHandlers(source('old'), 'handlers.mjs');
-      const { run, told, cancel, output, pool } = await startPool({
-        TASK_HANDLERS,
-        TASK_ISOLATION,
-        TASK_CANCEL_GRACE_MS: '60000',
-      });
+      const env = { TASK_HANDLERS, TASK_ISOLATION, TASK_CANCEL_GRACE_MS: '60000' };
+      const { run, told, cancel, output, pool } = await startPool(env);
       const url = pathToFileURL(TASK_HANDLERS).href;
       const reload = (word: string) => pool.reload(new Map([[url, { format: 'module', source: source(word) }]]));
       const waits = run('wait');
