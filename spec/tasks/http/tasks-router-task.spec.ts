@@ -163,11 +163,12 @@ describe('POST /tasks/cancel', () => {
     const server = await startTasksServer();
     const ids: string[] = [];
     for (const fields of [
-      ...[{}, { delay: 60 }, { action: 'a', limit_key: 'x' }, { action: 'a', delay: 60, limit_key: 'x' }],
-      ...[
-        { action: 'a', delay: 60 },
-        { action: 'b', delay: 60, limit_key: 'x' },
-      ],
+      {},
+      { delay: 60 },
+      { action: 'a', limit_key: 'x' },
+      { action: 'a', delay: 60, limit_key: 'x' },
+      { action: 'a', delay: 60 },
+      { action: 'b', delay: 60, limit_key: 'x' },
     ])
       ids.push(await server.submitTask(fields));
     const selected = [ids[0], ids[1], ids[0], ...Array(997).fill('unknown')];
