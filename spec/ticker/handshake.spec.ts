@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import type { TickerAppOptions } from '../../main/ticker/service.ts';
 import type { Identity } from '../../main/ticker/tokens.ts';
 import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { request } from '../support/program.ts';
 import { connectHalfOpen, connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
@@ -108,7 +109,7 @@ describe('a handshake', () => {
   it('with a valid token tells in X-WS-Relay which handler serves the connection, one for each, whatever the name of the user', async () => {
     const bundle = shared();
     const handlers = new Set();
-    const before = Math.floor(Date.now() / 1000);
+    const before = Math.floor(systemClock.now() / 1000);
     for (const userId of ['jürgen', '名前', 'a"b\\c', 'smile 🙂', 'tab\tand\nline']) {
       const token = await bundle.token(userId);
       for (const client of [await connect(bundle.stream, { token }), await connect(bundle.stream, { token })]) {
@@ -117,7 +118,7 @@ describe('a handshake', () => {
         const { metadata, target_pid, ...others } = JSON.parse(client.response.headers['x-ws-relay'] as string);
         expect(others).to.deep.equal({});
         expect(metadata).to.deep.equal({ user_id: userId, auth_time: Math.floor(metadata.auth_time) });
-        expect(metadata.auth_time).to.be.within(before, Date.now() / 1000 + 1);
+        expect(metadata.auth_time).to.be.within(before, systemClock.now() / 1000 + 1);
         expect(await bundle.ticker.next()).to.include({ topic: 'subscribe', handler_pid: target_pid });
         expect(await client.next()).to.deep.equal({ type: 'welcome', user_id: `user:${userId}` });
         handlers.add(target_pid);
