@@ -146,14 +146,16 @@ describe('the client of the task queue', () => {
     expect(await end).to.include({ name: 'ServiceError', status: 404, message: 'task not found' });
   });
 
-  it('renews its token, and says when it cannot', async () => {
+  it('renews its token, says when it cannot, and may have one for a task that is valid longer', async () => {
     const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', TOKEN_LIFETIME_SECONDS: '2' } });
     const token = await services.token();
     const own = clientOf(services.tasks, { apiKey: services.apiKey });
     const [given, none] = [clientOf(services.tasks, { token }), clientOf(services.tasks)];
     const task = await own.submit('sum', { numbers: [5] }, { delay: 3 });
+    const visitor = clientOf(services.tasks, await task.token({ expiresIn: 60 }));
     expect(await given.list()).to.deep.equal([]);
     expect((await task.result()).output).to.equal(5);
+    expect((await visitor.task(task.id).get()).status).to.equal('completed');
     const refused = { status: 401, message: 'authentication required' };
     for (const client of [given, none]) expect(await thrown(client.task(task.id).result())).to.include(refused);
     await until(() => none.status.state === 'stopped');

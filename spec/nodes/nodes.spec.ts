@@ -57,7 +57,7 @@ async function followBoth(node: RunningServices, other: RunningServices) {
 describeWithPostgres('two nodes', () => {
   const started = onceForSuite(async (): Promise<[RunningServices, RunningServices]> => {
     const { node } = await startCluster();
-    const limits = { TASK_CONCURRENCY: '1', TASK_PREFETCH: '1', TASK_CANCEL_GRACE_MS: '60000' };
+    const limits = { TASK_CONCURRENCY: '1', TASK_PREFETCH: '1', TASK_TIMEOUT_MS: '600000' };
     const env = { TASK_HANDLERS: await writeHandlers(HANDLERS), TASK_UNKNOWN_ACTIONS: 'process', ...limits };
     return Promise.all([node({ env }), node({ env })]);
   });

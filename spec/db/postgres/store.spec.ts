@@ -133,6 +133,16 @@ describeWithPostgres('PostgresStore', () => {
     expect(await one.stateOf('a')).to.equal('running');
   });
 
+  it('cancels no task that another node takes at the same moment, but requests it', async () => {
+    const { sql, one } = await fresh();
+    await one.publish('a');
+    await sql("BEGIN; UPDATE messages SET state = 'running', owner = 'other', delivery = 1 WHERE id = 'a'");
+    const cancelled = one.cancel('a');
+    await until(async () => (await sql('SELECT 1 FROM pg_locks WHERE NOT granted')).length > 0);
+    await sql('COMMIT');
+    expect([await cancelled, await one.stateOf('a')]).to.deep.equal(['requested', 'running']);
+  });
+
   it('works while a long transaction, such as that of pg_dump, reads all tables', async () => {
     const { schema, sql, one, store } = await fresh();
     await one.publish('abc');

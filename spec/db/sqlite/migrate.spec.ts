@@ -176,13 +176,18 @@ describe('the migration of a queue in its own file', () => {
     ]);
   });
 
-  it('refuses the queue of another version, and leaves it as it is', async () => {
+  it('refuses the queue of another version or in a damaged file, and leaves it as it is', async () => {
     const { folder, path, old } = await withOldQueue();
     old.exec('PRAGMA user_version = 7');
     old.close();
     const reason = 'its schema has version 7, only version 8 can be moved: move it away to start without its tasks';
     expectFailure(folder, `cannot migrate ${path}: ${reason}`);
     expect(runOn(folder, 'SELECT id FROM messages', 'queue.db')).to.have.lengthOf(5);
+    // The root of an index that the move does not read.
+    const find = "SELECT rootpage FROM sqlite_schema WHERE name = 'idempotency_keys_by_age'";
+    const [{ rootpage } = {}] = runOn(folder, find, 'queue.db');
+    writeFileSync(path, readFileSync(path).fill(7, 4096 * (Number(rootpage) - 1), 4096 * Number(rootpage)));
+    expectFailure(folder, /^cannot migrate .*queue\.db: .*damaged/);
   });
 
   it('reports an empty file, whose data was possibly lost', async () => {

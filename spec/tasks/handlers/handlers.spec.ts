@@ -20,7 +20,9 @@ const interruptible = `
   async 'read the signal after the cancellation'(_, task) {
     const cancellations = new BroadcastChannel(workerData.abortChannel);
     const isCancelled = new Promise((resolve) => { cancellations.onmessage = resolve; });
-    task.progress(0); await isCancelled; cancellations.close(); await pause(0);
+    task.progress(0); await isCancelled; cancellations.close();
+    // The cancellation may reach the task a moment later.
+    for (let turn = 0; turn < 50; turn++) await pause(1);
     if (task.signal.aborted) throw task.signal.reason;
   },
   async finish(_, { signal, progress }) { progress(0); await aborted(signal); return signal.reason.message; },

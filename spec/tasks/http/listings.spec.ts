@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { renameSync } from 'node:fs';
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { TaskRow } from '../../../db/task-rows.ts';
 import { ByteBudget } from '../../../main/http/request-body.ts';
@@ -46,6 +47,11 @@ describe('GET /tasks', () => {
       expect(await listed(server, query), query).to.deep.equal(downFrom(149, 50).map(idOf));
     for (const summary of [0, 1])
       expect(await listed(server, `?before=${idOf(50)}&summary=${summary}`)).to.deep.equal(downFrom(49, 0).map(idOf));
+    const { rows } = server.store.reads;
+    const { read } = rows;
+    // As if the newest row had been deleted since it was found.
+    mock.method(rows, 'read', ((ids, part) => read(ids.slice(1), part)) as typeof read);
+    expect(await listed(server)).to.deep.equal(downFrom(148, 50).map(idOf));
   });
 
   it('answers with the rows of exactly this status and this action', async () => {
