@@ -6,7 +6,7 @@ export const limits = {
   /** Lines of `main`, `workers` and `db`, without dashboards. For a feature that users get, or a defect that they met. */
   programLines: 22_080,
   /** Lines of `spec`, without lock files. For a rule that nothing asserted before. */
-  specLines: 36_132,
+  specLines: 36_000,
   /** Lines of the two pages and of their shared folder. For a feature that users see. */
   pageLines: 9_500,
   /** Duration of `npm test` / duration of `calibration.ts`. For a rule that can be asserted only by real processes. */

@@ -122,8 +122,7 @@ describe('the client of the ticker', () => {
   });
 
   it('exchanges the key again when a token has expired, was revoked, or the clock has jumped', async () => {
-    const env = { TOKEN_LIFETIME_SECONDS: '2', TOKEN_EXPIRY_CLOSES: 'true' };
-    const services = await startServices({ env });
+    const services = await startServices({ env: { TOKEN_LIFETIME_SECONDS: '2', TOKEN_EXPIRY_CLOSES: 'true' } });
     const network = await faultyNetwork(services.ticker);
     const { client } = clientOf(network.url, { fetch: network.fetch, apiKey: services.apiKey });
     const ends: string[] = [];
@@ -252,9 +251,7 @@ describe('the ticks of the client', () => {
   });
 
   it('continue with a new token in a new epoch after the service was killed and restarted', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const env = { DATA_DIR, TICK_INTERVAL_MS: '20' };
-    const before = await startServices({ env });
+    const before = await startServices({ env: { TICK_INTERVAL_MS: '20' } });
     const { client, names } = clientOf(before.ticker, { apiKey: before.apiKey });
     const read: Tick[] = [];
     client.on('tick', (tick) => read.push(tick));
@@ -262,7 +259,7 @@ describe('the ticks of the client', () => {
     await before.end('SIGKILL');
     await until(() => client.status.state === 'offline');
     const { length } = read;
-    await startServices({ env: { ...env, TICKER_PORT: new URL(before.ticker).port } });
+    await startServices({ env: { ...before.env, TICKER_PORT: new URL(before.ticker).port } });
     client.wake();
     await until(() => read.length > length + 1);
     const [last, first, second] = read.slice(length - 1) as [Tick, Tick, Tick];

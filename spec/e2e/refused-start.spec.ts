@@ -150,10 +150,8 @@ describe('a start fails with one line', () => {
   });
 
   it('and exit code 1 if other services use the data folder, which it does not migrate', async () => {
-    const {
-      tasks,
-      env: { DATA_DIR },
-    } = await startServices();
+    const { tasks, env } = await startServices();
+    const { DATA_DIR } = env;
     // An older version of the services made this folder: a migration would change it under the running process.
     const database = openBeside(DATA_DIR);
     database.exec('PRAGMA user_version = 0; DROP INDEX uncompleted_tasks_by_status');

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { afterTest } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { openBeside, runOn } from '../support/migrated-folder.ts';
@@ -131,18 +131,17 @@ describe('a stop during the start', () => {
   }
 
   it('loses no task that an earlier process left, not even by force', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const first = await startServices({ env: { DATA_DIR } });
+    const first = await startServices();
     await post(`${first.tasks}/queue/pause`, {});
     for (let count = 0; count < 2; count++) await post(`${first.tasks}/tasks`, { action: 'sum' });
     await expectEnd(first, 0, 'stopped', 2, 'SIGTERM');
 
-    const stopped = await startHanging(TASKS_LISTENER, { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '0' });
+    const stopped = await startHanging(TASKS_LISTENER, { ...first.env, SHUTDOWN_TIMEOUT_MS: '0' });
     await expectEnd(stopped, 0, 'stopped during the start', 0, 'SIGTERM');
-    const forced = await startHanging(TASKS_LISTENER, { DATA_DIR });
+    const forced = await startHanging(TASKS_LISTENER, first.env);
     await force(forced, 'SIGTERM');
     await expectEnd(forced, 1, 'stopped by force', 0);
-    expect(runOn(DATA_DIR, "SELECT id FROM messages WHERE state = 'waiting'")).to.have.length(2);
+    expect(runOn(first.env.DATA_DIR, "SELECT id FROM messages WHERE state = 'waiting'")).to.have.length(2);
   });
 
   it('ends with exit code 20 if tasks were accepted meanwhile and are lost', async () => {

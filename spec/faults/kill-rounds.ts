@@ -64,8 +64,7 @@ const schedule = (tasks: string, key: string) => {
 /** Defines the spec that kills a process with the durable queue `rounds` times, at random moments. */
 export function itSurvivesKills(rounds: number): void {
   it(`${rounds} times at any moment leaves every accepted task with one outcome, which agrees with every answer ${seedNote}`, async () => {
-    const DATA_DIR = await temporaryFolder();
-    const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite' };
+    const env = { DATA_DIR: await temporaryFolder(), QUEUE_DRIVER: 'sqlite' };
     const [ledger, answered] = [new Ledger(), new Answered()];
     for (let round = 0; round < rounds; round++) {
       const random = randomFrom(round);
@@ -76,7 +75,7 @@ export function itSurvivesKills(rounds: number): void {
         await setTimeout(random.below(STARTING_MS));
         await program.end('SIGKILL');
       } else await killServing(await startServices(options), ledger, answered, random);
-      expect(await tasksWithTwoEnds(DATA_DIR)).to.deep.equal([]);
+      expect(await tasksWithTwoEnds(env.DATA_DIR)).to.deep.equal([]);
     }
     const services = await startServices({ env });
     await answered.check(services.tasks, randomFrom(rounds));
@@ -89,7 +88,7 @@ export function itSurvivesKills(rounds: number): void {
       `    ${ledger.size} tasks, ${answered.scheduled.size} scheduled, ${answered.cancelled.length} cancelled`,
     );
     expect((await services.end()).code).to.equal(0);
-    expect(runOn(DATA_DIR, 'PRAGMA integrity_check')).to.deep.equal([{ integrity_check: 'ok' }]);
+    expect(runOn(env.DATA_DIR, 'PRAGMA integrity_check')).to.deep.equal([{ integrity_check: 'ok' }]);
   }).timeout(60_000 + rounds * 15_000);
 }
 

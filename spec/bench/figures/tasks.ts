@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { Client } from 'pg';
-import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { afterTest } from '../../support/cleanup.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
 import { residentBytes } from '../../support/proc.ts';
 import { post, projectFolder, startProgram, startServices } from '../../support/program.ts';
@@ -102,8 +102,7 @@ export function scheduled(count: number, seconds: number): Figure {
 }
 
 async function measureIdle(count: number, seconds: number) {
-  const DATA_DIR = await temporaryFolder();
-  const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite', QUEUE_MAX_LENGTH: '2000000', QUEUE_MAX_BYTES: '1000000000' };
+  const env = { QUEUE_DRIVER: 'sqlite', QUEUE_MAX_LENGTH: '2000000', QUEUE_MAX_BYTES: '1000000000' };
   const services = await startServices({ env });
   const tasks = Array(BATCH).fill({ action: 'uppercase', data: { text: 'tomorrow' }, delay: 86_400 });
   for (let added = 0; added < count; added += BATCH) {
@@ -111,7 +110,7 @@ async function measureIdle(count: number, seconds: number) {
     if (status !== 202) throw new Error(`a batch was answered with ${status}`);
   }
   await services.end();
-  const idle = await startProgram({ env });
+  const idle = await startProgram({ env: services.env });
   await idle.logged((line) => line.service === 'admin');
   await setTimeout(seconds * 250);
   const before = cpuOf(idle);

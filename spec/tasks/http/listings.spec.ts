@@ -47,10 +47,9 @@ describe('GET /tasks', () => {
       expect(await listed(server, query), query).to.deep.equal(downFrom(149, 50).map(idOf));
     for (const summary of [0, 1])
       expect(await listed(server, `?before=${idOf(50)}&summary=${summary}`)).to.deep.equal(downFrom(49, 0).map(idOf));
-    const { rows } = server.store.reads;
-    const { read } = rows;
+    const { read } = server.store.reads.rows;
     // As if the newest row had been deleted since it was found.
-    mock.method(rows, 'read', ((ids, part) => read(ids.slice(1), part)) as typeof read);
+    mock.method(server.store.reads.rows, 'read', ((ids, part) => read(ids.slice(1), part)) as typeof read);
     expect(await listed(server)).to.deep.equal(downFrom(148, 50).map(idOf));
   });
 
