@@ -133,7 +133,7 @@ describeWithPostgres('PostgresStore', () => {
     expect(await one.stateOf('a')).to.equal('running');
   });
 
-  it('cancels no task that another node takes at the same moment, but requests it', async () => {
+  it('deletes no task that another node takes while it is cancelled, but asks that node to end it', async () => {
     const { sql, one } = await fresh();
     await one.publish('a');
     await sql("BEGIN; UPDATE messages SET state = 'running', owner = 'other', delivery = 1 WHERE id = 'a'");
