@@ -64,6 +64,7 @@ describe('a request from a browser', () => {
     ['no page', { 'Sec-Fetch-Site': 'none' }, true, true],
     ['a browser that tells no site', { 'Sec-Fetch-Site': '' }, true, true],
     ['such a browser on another site', { Origin: 'https://evil.example' }, false, false],
+    ['such a browser on another port', { Origin: 'http://127.0.0.1:3000' }, false, false],
     ['such a browser without an origin', { Origin: 'null' }, false, false],
   ] as [string, Record<string, string>, boolean, boolean][]) {
     const [write, read] = [mayWrite, mayRead].map((may) => (may ? 'may' : 'may not'));

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
@@ -138,7 +139,8 @@ describe('GET /tasks/events', () => {
 
   it('accepts 25 clients of one address, and others when one of them has disconnected, and 100 clients in all', async () => {
     const { url, events } = await startTasksServer({ trustProxy: 1 });
-    const follow = (address: string) => followEvents(url, { 'X-Forwarded-For': address });
+    // The client writes the first address, the proxy the last one.
+    const follow = (address: string) => followEvents(url, { 'X-Forwarded-For': `${randomUUID()}, ${address}` });
     const refused = async (address: string, method = 'GET') => {
       const answer = await request(`${url}/tasks/events`, { method, headers: { 'X-Forwarded-For': address } });
       expect(answer.headers.get('retry-after')).to.equal('5');
