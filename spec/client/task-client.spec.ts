@@ -146,7 +146,7 @@ describe('the client of the task queue', () => {
     expect(await end).to.include({ name: 'ServiceError', status: 404, message: 'task not found' });
   });
 
-  it('renews its token, says when it cannot, and may have one for a task that is valid longer', async () => {
+  it('renews its token, says when it cannot, and creates tokens for a task that are valid longer', async () => {
     const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', TOKEN_LIFETIME_SECONDS: '2' } });
     const token = await services.token();
     const own = clientOf(services.tasks, { apiKey: services.apiKey });

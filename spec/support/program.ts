@@ -29,7 +29,7 @@ export function limitedTo(openFiles: number): Required<Pick<ProgramOptions, 'wit
   return { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] };
 }
 
-/** Starts `node dist/main` on free ports and in its own data folder. Does not wait for the listeners. */
+/** Starts `node dist/main` on free ports and in its own data folder, and returns its settings as `env`. Waits for no listener. */
 export async function startProgram(options: ProgramOptions = {}) {
   const { env: own, node = process.execPath, nodeOptions = [], within = [], cwd = projectFolder, detached } = options;
   const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main', ...(options.args ?? [])];
