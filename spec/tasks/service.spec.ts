@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { QueueCounts, Recovery, TaskSubject } from '../../db/task-store.ts';
 import { openBackend } from '../../main/backends/backend.ts';
@@ -29,6 +30,13 @@ async function start(env: Record<string, string> = {}) {
   store.onRecovered = (listener) => {
     recover = listener;
   };
+  const { mock: takes } = mock.method(store, 'take');
+  const setLimits = store.setLimits.bind(store);
+  const takesBefore: number[] = [];
+  store.setLimits = async (...limits) => {
+    await setLimits(...limits);
+    takesBefore.push(takes.callCount());
+  };
   const sent: NodeMessage[] = [];
   backend.bus = { send: (message) => void sent.push(message), listen() {}, follow() {} };
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
@@ -37,7 +45,7 @@ async function start(env: Record<string, string> = {}) {
   afterTest(() => service.stop({ connections: now, abort: now, all: now }));
   /** Stops the service, which must not wait for tasks. */
   const stop = () => service.stop({ connections: now, abort: new Promise(() => {}), all: new Promise(() => {}) });
-  return { ...service, config, faults, lines, sent, stop, recover: (recovery: Recovery) => recover(recovery) };
+  return { ...service, ...{ config, faults, lines, sent, takesBefore, stop }, recover: (of: Recovery) => recover(of) };
 }
 
 describe('service B', () => {
@@ -47,6 +55,11 @@ describe('service B', () => {
     expect(await state()).to.deep.equal([undefined, undefined]);
     Object.assign(faults, { evicted: 3, problem: 'disk full' });
     expect(await state()).to.deep.equal(['3 dead letters were evicted because of their bound', 'disk full']);
+  });
+
+  it('stores the limits of the callbacks before it takes a task', async () => {
+    const { takesBefore } = await start({ CALLBACK_HOSTS: '127.0.0.1', CALLBACK_SECRET: `whsec_${'A'.repeat(32)}` });
+    expect(takesBefore).to.deep.equal([0]);
   });
 
   it('keeps at most as many bytes of requests, and of responses that clients do not read, as its settings say', async () => {
