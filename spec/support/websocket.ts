@@ -10,10 +10,10 @@ export type StreamMessage = { type: string } & Record<string, any>;
 
 export type StreamClient = Awaited<ReturnType<typeof connect>>;
 
-/** Has the status, the body and the headers of the response. */
-export class Refused extends Error {}
-
-/** Opens a WebSocket. @throws {Refused} if the server responds to the handshake with anything but 101 */
+/**
+ * Opens a WebSocket.
+ * @throws {Error} with the status, headers and body of the response if that is anything but 101
+ */
 export async function connect(
   url: string,
   { token, protocols = [], ...options }: ClientOptions & { token?: string; protocols?: string[] } = {},
@@ -53,7 +53,7 @@ export async function connect(
       note(answer, body);
       const { statusCode: status, headers } = answer;
       const isJson = headers['content-type']?.startsWith('application/json');
-      const error = new Refused(`refused with ${status} ${body}`);
+      const error = new Error(`refused with ${status} ${body}`);
       reject(Object.assign(error, { status, headers, body: isJson ? JSON.parse(body) : body }));
     });
   });
