@@ -71,12 +71,14 @@ describe('npm run handlers', () => {
       expect(await handlers('run', file, action)).to.include({ code: 1, stdout });
   });
 
-  it('fails with one line if the module, the action or the data cannot be used', async () => {
+  it('fails with one line if the module, the action or the data cannot be used, or no thread starts', async () => {
     const [wrong, file] = [await writeHandlers('export default 5'), await writeHandlers(source)];
+    const late = await writeHandlers("if (workerData.abortChannel) throw new Error('no'); export default { a() {} };");
     for (const [args, expected] of [
       [['check', wrong], /^the handlers module .+ cannot be used: its default export must be .+\n$/],
       [['run', file, 'none'], /^no action "none", only double, permanent, .*\n$/],
       [['run', file, 'double', '{}'], /^refused at submission: data\/n must be present\n$/],
+      [['run', late, 'a'], /^the task threads do not start: no, at .*\n$/m],
     ] as [string[], RegExp][]) {
       const { code, stdout, stderr } = await handlers(...args);
       expect({ code, stdout }, args.join(' ')).to.deep.equal({ code: 1, stdout: '' });

@@ -59,11 +59,13 @@ describe('the version of Node', () => {
   });
 
   it('that is too old for the launcher makes it fail with one line that names the required version, and can parse the launcher', async () => {
-    const code = "Object.defineProperty(process.versions, 'node', { value: '12.22.12' })";
-    const args = ['--import', `data:text/javascript,${encodeURIComponent(code)}`, 'dist/main'];
-    const { code: exitCode, stderr } = await run(process.execPath, args, { cwd: projectFolder });
-    expect(exitCode).to.equal(1);
-    expect(stderr).to.match(/^Node 18 or newer is needed, this is 12\.22\.12: .*\n$/);
+    for (const [version, needed] of Object.entries({ '12.22.12': '18', '18.0.0': '24.15' })) {
+      const source = `Object.defineProperty(process.versions, 'node', { value: '${version}' })`;
+      const args = ['--import', `data:text/javascript,${encodeURIComponent(source)}`, 'dist/main'];
+      const { code, stderr } = await run(process.execPath, args, { cwd: projectFolder });
+      expect(code).to.equal(1);
+      expect(stderr).to.match(new RegExp(`^Node ${needed} or newer is needed, this is ${version}: .*\\n$`));
+    }
     // Node 12 could not parse a static import, a top-level await or a newer operator.
     const text = await readFile(join(projectFolder, 'dist/main/index.js'), 'utf8');
     expect(text)

@@ -45,9 +45,7 @@ async function lineOf(env: Settings, within: string[] = []): Promise<string> {
 
 const takenPort = async () => String((await serve(() => {})).listener.port);
 const sharedPort = async () => ({ TASKS_PORT: await takenPort(), REUSE_PORT: 'true' });
-const takenPorts = async () => {
-  return { TICKER_PORT: await takenPort(), TASKS_PORT: await takenPort(), ADMIN_PORT: await takenPort() };
-};
+const takenPorts = async () => ({ TASKS_PORT: await takenPort(), ADMIN_PORT: await takenPort() });
 const samePort = async () => {
   const port = String(await freePort());
   return { TASKS_PORT: port, TICKER_PORT: port };
@@ -97,7 +95,7 @@ const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
     ['the data folder cannot be created', { DATA_DIR: '/proc/data' }, /^cannot create the folder \/proc\/data: /],
     ['the data folder is a file', { DATA_DIR: 'package.json' }, /package.json.*DATA_DIR/],
     ['another program listens on a port that may be shared', sharedPort, /^port \d+ is in use: .* or set TASKS_PORT/],
-    ['other programs listen on all ports', takenPorts, /^the ports \d+ \(TICK.* \d+ \(TASKS.* \d+ \(ADMIN.*are in use/],
+    ['other programs listen on two ports', takenPorts, /^the ports \d+ \(TASKS.* \d+ \(ADMIN.* are in use/],
     ['two listeners have the same port', samePort, /are both \d+: set one of them to another port$/],
     ['a database is of a newer version', newerVersion, /tasks.db: its schema has version 1000, .* supports up to \d+/],
     ['auth.db is not a database', fileWith('auth.db', GARBAGE), new RegExp(`auth.db: file is not a .*: ${RESTORE}`)],

@@ -146,7 +146,7 @@ describeWithPostgres('the bus', () => {
 });
 
 describe('the link', () => {
-  it('is opened again when it is lost, ignores what an earlier connection reports, and opens nothing once it is closed', async () => {
+  it('is up once it listens, is opened again when it is lost, ignores what an earlier connection reports, and opens nothing once it is closed', async () => {
     const clock = new ManualClock();
     const opened: DirectOptions[] = [];
     const destroyed = new Set<DirectOptions>();
@@ -158,6 +158,7 @@ describe('the link', () => {
     };
     const open = () => new Link({ databaseUrl: '', connect, clock, random: systemRandom, log: captureLog().log });
     const [link, waiting] = [open(), open()];
+    link.on('up', () => expect(limits.size, 'statements').to.equal(1));
     for (const each of [link, waiting]) await each.open();
     for (const { onLost } of opened.slice()) onLost('lost');
     waiting.close();
@@ -309,7 +310,7 @@ async function insertRunning({ sql }: Schema, id: string, owner: string): Promis
 }
 
 describeWithPostgres('the storage of several nodes', () => {
-  it('exchanges no ticks with a seed, reports a stopped server in its checks and errors, however it stops, and recovers when it is back', async () => {
+  it('exchanges no ticks with a seed, reports a stopped server in its checks and errors, however it stops, recovers when it is back, and does not open if its first heartbeat cannot be written', async () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
     const { log, lines, logged } = captureLog();
@@ -332,5 +333,8 @@ describeWithPostgres('the storage of several nodes', () => {
       for (const check of Object.values(checks)) expect(await check()).to.equal(undefined);
       expect(await apiKeys.findOwner('k')).to.equal(undefined);
     }
+    await openDatabase(server.url).query('ALTER TABLE nodes ADD CHECK (false) NOT VALID');
+    const failure = await errorOf(() => openBackend(config, systemClock, systemRandom, log));
+    expect(failure.message).to.match(/"nodes" violates check constraint/);
   });
 });
