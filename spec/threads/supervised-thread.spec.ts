@@ -6,7 +6,7 @@ import { captureLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 describe('a supervised worker', () => {
-  it('is restarted with growing delays, also if the process cannot create a thread, and at once after ten seconds', async () => {
+  it('is restarted with growing delays, also if the process cannot create a thread, and at once after ten seconds, but not once it is stopped', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     let now = 0;
     mock.method(performance, 'now', () => now);
@@ -22,13 +22,14 @@ describe('a supervised worker', () => {
     afterTest(() => worker.stop());
     void worker.start();
     const delays = () => lines.flatMap(({ delayMs }) => delayMs ?? []);
-    const expected = [0, 100, 500, 1000, 5000, 5000, 0];
+    const expected = [0, 100, 500, 1000, 5000, 5000, 0, 100];
     for (const [index, delayMs] of expected.entries()) {
       await until(() => delays().length > index);
+      if (index === 7) await worker.stop();
       mock.timers.tick(delayMs);
       if (index === 5) now = 10_000;
     }
-    expect(delays()).to.deep.equal(expected);
+    expect([delays(), spawned], 'no restart once it is stopped').to.deep.equal([expected, 8]);
     expect(lines.filter(({ msg }) => msg === 'the test thread failed')).to.have.length(1);
   });
 

@@ -404,14 +404,18 @@ describe('a token for tasks', () => {
   });
 
   it('expires when that is asked for, can be revoked, and never evicts the token of an API key', async () => {
-    const { tasks, signIn, submit, statusOf } = await startSecured({ maxTokensPerKey: 2 });
+    const clock = new ManualClock();
+    const { tasks, signIn, submit, statusOf } = await startSecured({ maxTokensPerKey: 2, clock });
     const id = await submit();
     const own = await signIn();
     const create = async (body: object) => bearer((await tasks.ask(`POST /tasks/${id}/token`, body, own))[1].token);
     const [evicted, revoked, kept] = [await create({}), await create({}), await create({ expires_in: 86_400 })];
     await tasks.ask('DELETE /auth/token', undefined, revoked);
+    const brief = await create({ expires_in: 60 });
     const read = (headers: Record<string, string>) => statusOf('get /tasks/{id}', headers, id);
-    expect(await Promise.all([own, evicted, revoked, kept].map(read))).to.deep.equal([200, 401, 401, 200]);
+    expect(await Promise.all([own, evicted, revoked, kept, brief].map(read))).to.deep.equal([200, 401, 401, 200, 200]);
+    clock.advance(60_000);
+    expect([await read(kept), await read(brief)]).to.deep.equal([200, 401]);
   });
 
   it('of a submitter shows and cancels what its user has submitted', async () => {
