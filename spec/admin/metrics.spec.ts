@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
 import type { Delivery } from '../../db/task-store.ts';
@@ -8,8 +9,6 @@ import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
 import type { TasksService } from '../../main/tasks/service.ts';
 import { Histogram, recordLoopDelay, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
-import { afterTest } from '../support/cleanup.ts';
-import { until } from '../support/until.ts';
 import { newDelivery } from '../tasks/handlers/handling.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
@@ -64,16 +63,17 @@ describe('the metrics', () => {
     expect(counted).to.not.include('beyond').and.not.include('of a client');
   });
 
-  it('of the event loop delay include a long turn, and stop with the service', async () => {
-    const stopped = recordLoopDelay();
-    stopped.stop();
+  it('of the event loop delay are how late a timer fires, ten times a second, and stop with the service', () => {
+    mock.timers.enable({ apis: ['setInterval'] });
+    let now = 0;
+    mock.method(performance, 'now', () => now);
     const { delays, stop } = recordLoopDelay();
-    afterTest(stop);
-    await until(() => delays.cumulative().count >= 3);
-    const before = delays.cumulative();
-    for (const end = performance.now() + 250; performance.now() < end; );
-    await until(() => delays.cumulative().count > before.count);
-    expect(delays.cumulative().sum - before.sum).to.be.at.least(0.1);
-    expect(stopped.delays.cumulative().count).to.equal(0);
+    for (const ms of [100, 350, 99, 100]) {
+      now += ms;
+      mock.timers.tick(100);
+    }
+    stop();
+    mock.timers.tick(100);
+    expect(delays.cumulative()).to.include({ count: 4, sum: 0.25 });
   });
 });

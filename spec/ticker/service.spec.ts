@@ -21,7 +21,7 @@ type Backend = Awaited<ReturnType<typeof openBackend>>;
 
 /** Starts service A with a feed whose ticks the spec sends, and with other parts of the backend if given. */
 async function begin(replace: Partial<Backend> = {}, clock = systemClock, bounds: Partial<ConnectionShares> = {}) {
-  const config = loadConfig(await freshSettings());
+  const config = loadConfig({ ...(await freshSettings()), TICK_INTERVAL_MS: '2000' });
   const { log } = captureLog();
   const backend = await openBackend(config, systemClock, systemRandom, log);
   afterTest(() => backend.close());
@@ -39,15 +39,15 @@ describe('service A', () => {
     try {
       expect([calls[0], check()]).to.deep.equal([true, 'no tick yet']);
       tick();
-      now += 2_999;
+      now += 5_999;
       expect(check()).to.equal(undefined);
-      now += 1_501;
-      expect(check()).to.equal('no tick from the leader for 4.5 s');
+      now += 1;
+      expect(check()).to.equal('no tick from the leader for 6.0 s');
       tick();
       expect(check()).to.equal(undefined);
       tick('BTC-USD,ETH-USD,XRP-USD');
       expect(check()).to.equal(undefined);
-      now += 3_000;
+      now += 6_000;
       expect(check()).to.match(/^the ticks of the leader have other symbols: set TICKER_SYMBOLS /);
       tick();
       expect(check()).to.equal(undefined);

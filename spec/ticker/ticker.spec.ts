@@ -61,9 +61,12 @@ describe('the ticker', () => {
     expect(ticks.some(({ clients }) => clients.includes(gone))).to.equal(false);
   });
 
-  it('measures the lateness of each tick, also of those that wait for a stalled main thread', async () => {
-    const { ticker, subscribe, tickTo } = await startTicker({ intervalMs: 50 });
-    await tickTo(subscribe().client);
+  it('measures the lateness of each tick, also of those that wait for a stalled main thread, and none if its clock is behind', async () => {
+    let behindMs = 0;
+    const clock = { ...systemClock, now: () => systemClock.now() - behindMs };
+    const { ticker, subscribe, tickTo } = await startTicker({ intervalMs: 50, clock });
+    const { client } = subscribe();
+    await tickTo(client);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
     const later = () => {
       const { bounds } = ticker.lateness;
@@ -71,6 +74,10 @@ describe('the ticker', () => {
       return count - (upTo[bounds.indexOf(0.25)] as number);
     };
     await until(() => later() > 1);
+    const { sum } = ticker.lateness.cumulative();
+    behindMs = 60_000;
+    await tickTo(client);
+    expect(ticker.lateness.cumulative().sum).to.equal(sum);
   });
 });
 
