@@ -76,11 +76,11 @@ export function describeSubmitting({ it }: QueueTests): void {
     await queue.expectCounts({ accepted: 5, completed: 1, cancelled: 1, dead: 1 });
   });
 
-  it('publishing refuses a message past the maximum size, not one that fits', async (queue) => {
+  it('publishing refuses a message past the maximum size in bytes, not one that fits', async (queue) => {
     await queue.restart({ maxBytes: 2 * SIZE });
     await queue.publish('a');
     await queue.expectCounts({ bytes: SIZE });
-    expect(await errorOf(() => queue.store.publish(messageOf('b', 'sums')))).to.be.instanceOf(QueueFull);
+    expect(await errorOf(() => queue.store.publish(messageOf('b', 'süm')))).to.be.instanceOf(QueueFull);
     await queue.publish('b');
     await expectRefused(queue, `the queue holds ${2 * SIZE} bytes`);
     await queue.settle(await queue.next(), complete());
