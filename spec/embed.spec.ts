@@ -182,7 +182,7 @@ describe('embedded services', () => {
     await until(() => openDescriptors(process.pid) <= descriptors && threadCount(process.pid) <= threads);
   });
 
-  it('neither disturb other services in the same process nor read its environment variables', async () => {
+  it('neither disturb other services in the same process nor read its environment variables, and have metrics while the queue cannot be counted', async () => {
     process.env.TASK_PREFETCH = 'many';
     afterTest(() => delete process.env.TASK_PREFETCH);
     const [first, second] = await Promise.all([embed(), embed()]);
@@ -190,6 +190,7 @@ describe('embedded services', () => {
     await first.stop();
     await complete(second);
     expect((await request(tasksAt(second))).body.count).to.equal(2);
+    mock.method(SqliteStore.prototype, 'counts', () => Promise.reject(new Error('the database is unavailable')));
     expect((await request(`http://127.0.0.1:${second.ports.admin}/metrics`)).body).to.match(/^nodejs_version_info/m);
   });
 

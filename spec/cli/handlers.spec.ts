@@ -18,6 +18,11 @@ const source = `export default {
   later() { throw new RetryAfter(1500, 'busy'); },
   once: { handler() { throw new Error('it failed'); }, maxAttempts: 1 },
   hang: { handler: () => new Promise(() => {}), timeoutMs: 20 },
+  async ended(_, { signal }) {
+    process.kill(process.pid, 'SIGINT');
+    await aborted(signal).then(() => pause(1));
+    throw signal.reason;
+  },
 }`;
 
 describe('npm run handlers', () => {
@@ -27,8 +32,8 @@ describe('npm run handlers', () => {
     const { code, stdout, stderr } = await handlers('check', module);
     expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
     const actions = ['double (schema, timeoutMs 5000)', 'permanent', 'later', 'once (maxAttempts 1)'];
-    const schedule = 'schedule nightly (0 3 * * *, Europe/Berlin): once';
-    expect(stdout.split('\n')).to.deep.equal([...actions, 'hang (timeoutMs 20)', schedule, '']);
+    const last = ['hang (timeoutMs 20)', 'ended', 'schedule nightly (0 3 * * *, Europe/Berlin): once', ''];
+    expect(stdout.split('\n')).to.deep.equal([...actions, ...last]);
   });
 
   it('lets a module in any folder import the package and its client, as ES module or CommonJS, beside packages of its own', async () => {
@@ -51,22 +56,22 @@ describe('npm run handlers', () => {
 
   it('runs a handler, prints its output, logs and progress to standard error, and leaves no file', async () => {
     const file = await writeHandlers(source);
-    const folder = await temporaryFolder();
-    const env = { ...process.env, TMPDIR: folder };
+    const env = { ...process.env, TMPDIR: await temporaryFolder() };
     const args = ['main/cli/handlers.ts', 'run', file, 'double', '{"n":21}'];
     const { code, stdout, stderr } = await run(process.execPath, args, { cwd: projectFolder, env });
     expect({ code, stdout }).to.deep.equal({ code: 0, stdout: '{"output":42}\n' });
     expect(stderr).to.match(/"action":"double".*"msg":"doubling"/);
     expect(stderr).to.match(/"fraction":0.5,"note":"half","msg":"progress"/);
-    expect(await readdir(folder)).to.deep.equal([]);
+    expect(await readdir(env.TMPDIR)).to.deep.equal([]);
   });
 
-  it('prints how a handler failed, and whether the task would be retried', async () => {
+  it('prints how a handler failed, and whether the task would be retried, also one that had time to react to the signal that ended it', async () => {
     const file = await writeHandlers(source);
     for (const [action, stdout] of [
       ['later', 'error: busy\nthe task would be retried after 1500 ms, attempt 2 of 5\n'],
       ['once', 'error: it failed\nthe task would be discarded\n'],
       ['hang', 'crash: took longer than 20 ms\nthe task would be retried, attempt 2 of 5\n'],
+      ['ended', 'not completed: shutdown\n'],
     ] as const)
       expect(await handlers('run', file, action)).to.include({ code: 1, stdout });
   });
