@@ -310,7 +310,7 @@ async function insertRunning({ sql }: Schema, id: string, owner: string): Promis
 }
 
 describeWithPostgres('the storage of several nodes', () => {
-  it('exchanges no ticks with a seed, reports a stopped server in its checks and errors, however it stops, recovers when it is back, and does not open if its first heartbeat cannot be written', async () => {
+  it('exchanges no ticks with a seed, reports a stopped server in its checks and errors, however it stops, recovers when it is back, deletes the row of its node when it is closed, and does not open if it cannot write one', async () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
     const { log, lines, logged } = captureLog();
@@ -333,7 +333,10 @@ describeWithPostgres('the storage of several nodes', () => {
       for (const check of Object.values(checks)) expect(await check()).to.equal(undefined);
       expect(await apiKeys.findOwner('k')).to.equal(undefined);
     }
-    await openDatabase(server.url).query('ALTER TABLE nodes ADD CHECK (false) NOT VALID');
+    await backend.close();
+    const database = openDatabase(server.url);
+    expect(await database.query('SELECT id FROM nodes')).to.deep.equal([]);
+    await database.query('ALTER TABLE nodes ADD CHECK (false)');
     const failure = await errorOf(() => openBackend(config, systemClock, systemRandom, log));
     expect(failure.message).to.match(/"nodes" violates check constraint/);
   });

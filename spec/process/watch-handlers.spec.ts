@@ -15,14 +15,14 @@ const SLOW = `import { existsSync, writeFileSync } from 'node:fs';
   writeFileSync(new URL('begun', import.meta.url), '');
   while (!existsSync(new URL('end', import.meta.url))) await new Promise(setImmediate);`;
 
-describe('a handlers module that changes while it is checked', () => {
+describe('a large handlers module whose end changes while it is checked', () => {
   for (const isStopped of [false, true])
     it(isStopped ? 'is not used after a stop' : 'is checked again after that until it is used', async () => {
       mock.timers.enable({ apis: ['setInterval'] });
       const folder = await temporaryFolder();
       const TASK_HANDLERS = join(folder, 'handlers.mjs');
       const write = (action: string, before = '') =>
-        writeFileSync(TASK_HANDLERS, `${before}\nexport default { ${action}() {} };`);
+        writeFileSync(TASK_HANDLERS, `//${'x'.repeat(100_000)}\n${before}\nexport default { ${action}() {} };`);
       write('first');
       const { tasks } = loadConfig({ TASK_HANDLERS });
       const sources = new Map();
