@@ -137,17 +137,23 @@ export interface KeptPricesOptions {
  */
 export async function keepPrices({ history, store, isLeader, clock, log }: KeptPricesOptions) {
   let cancel = () => {};
-  const sync = async (isSaving: boolean, isFirst = false) => {
+  let isRead = false;
+  const sync = async (isSaving: boolean) => {
     try {
-      if (isSaving) return await store.saveHistory(HISTORIES.prices, history.save());
-      const text = await store.reads.readHistory(HISTORIES.prices);
-      if (text !== undefined && !history.merge(text, Math.floor(clock.now() / 1000)) && isFirst)
-        log.warn('a new history of the prices begins, because the saved one lacks a symbol');
+      // A save would replace what has not been read.
+      if (!isSaving || !isRead) {
+        const text = await store.reads.readHistory(HISTORIES.prices);
+        const isFirst = !isRead;
+        isRead = true;
+        if (text !== undefined && !history.merge(text, Math.floor(clock.now() / 1000)) && isFirst)
+          log.warn('a new history of the prices begins, because the saved one lacks a symbol');
+      }
+      if (isSaving) await store.saveHistory(HISTORIES.prices, history.save());
     } catch (err) {
       log.warn({ err }, 'the history of the prices cannot be stored or read');
     }
   };
-  let running = sync(false, true);
+  let running = sync(false);
   const next = () => {
     cancel = clock.timer(INTERVAL_MS, () => {
       running = sync(isLeader());

@@ -133,11 +133,26 @@ describe('the kept history of prices', () => {
     expect(third.lines.at(-1)?.msg).to.match(/^a new history of the prices begins/);
   });
 
+  it('is not replaced by that of a leader that could not read it', async () => {
+    const store: SharedStore = { isDown: false, saves: 0 };
+    const clock = new ManualClock(START * 1000);
+    for (const second of [START - 1, START]) {
+      const leader = await startNode(store, clock);
+      leader.history.add(second, [1, 2]);
+      store.isDown = false;
+      await leader.stop();
+      store.isDown = true;
+    }
+    store.isDown = false;
+    expect((await startNode(store, clock)).timestamps(900)).to.deep.equal([START - 1, START]);
+  });
+
   it('is saved by the leader once a minute, from which other nodes take what they have missed; a failure of the store delays nothing', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const store: SharedStore = { isDown: true, saves: 0, held: promise };
+    const store: SharedStore = { isDown: false, saves: 0, held: promise };
     const clock = new ManualClock(START * 1000);
     const leader = await startNode(store, clock);
+    store.isDown = true;
     leader.history.add(START, [1, 2]);
     clock.advance(60_000);
     const stopped = leader.stop();
@@ -156,6 +171,9 @@ describe('the kept history of prices', () => {
     await until(async () => (await other.timestamps(900)).join() === [START, START + 1].join());
     store.saved = 'damaged';
     await other.stop();
-    expect((await startNode(store, clock)).timestamps(900)).to.deep.equal([]);
+    const next = await startNode(store, clock);
+    expect(next.timestamps(900)).to.deep.equal([]);
+    await next.stop();
+    expect(store.saved, 'replaced').to.not.equal('damaged');
   });
 });
