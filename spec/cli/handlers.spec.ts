@@ -83,7 +83,7 @@ describe('npm run handlers', () => {
       [['check', wrong], /^the handlers module .+ cannot be used: its default export must be .+\n$/],
       [['run', file, 'none'], /^no action "none", only double, permanent, .*\n$/],
       [['run', file, 'double', '{}'], /^refused at submission: data\/n must be present\n$/],
-      [['run', late, 'a'], /^the task threads do not start: no, at .*\n$/m],
+      [['run', late, 'a'], /^the task threads do not start: no, at .*\n$/],
     ] as [string[], RegExp][]) {
       const { code, stdout, stderr } = await handlers(...args);
       expect({ code, stdout }, args.join(' ')).to.deep.equal({ code: 1, stdout: '' });

@@ -20,9 +20,14 @@ export async function startHandlers(module: string, { sources, maxOutputBytes, a
   log.captureConsole({ handlers: module });
   // The end of the thread would count as a crash of the task that happens to be running. Replaced before the import,
   // because the module may keep a reference.
+  const { exit } = process;
   process.exit = (code) => {
     throw new Error(`process.exit(${code ?? ''}) was called in a task thread`);
   };
+  // Node itself calls it to end a thread whose module fails.
+  process.once('exit', () => {
+    process.exit = exit;
+  });
   syncBuiltinESMExports();
   const handlers = await loadHandlers(module, sources);
   // Registered after the import, because an uncaught error during the import must end the thread.
