@@ -121,7 +121,10 @@ export class Ticker implements Actor, Monitor {
     });
     feed?.follow({
       onPrices: (tick) => {
-        this.#setPrices(tick);
+        const names = tick.symbols.split(',');
+        for (const [index, { symbol }] of symbols.entries()) {
+          this.#prices[index] = tick.prices[names.indexOf(symbol)] ?? (this.#prices[index] as number);
+        }
         this.#keep({ ...tick, prices: [...this.#prices] });
       },
       onTick: (tick) => this.#onRelayedTick(tick),
@@ -218,18 +221,9 @@ export class Ticker implements Actor, Monitor {
     }
     this.refusesTicks = isRefused;
     if (isRefused) return;
-    this.#setPrices(tick);
     const due = this.#options.clock.now();
     this.#lastDue[0] = due;
     this.#broadcast({ ...tick, due });
-  }
-
-  /** Copies the prices of another node's tick. A symbol that is not in the tick keeps its price. */
-  #setPrices({ symbols, prices }: Tick): void {
-    const names = symbols.split(',');
-    for (const [index, { symbol }] of this.#options.symbols.entries()) {
-      this.#prices[index] = prices[names.indexOf(symbol)] ?? (this.#prices[index] as number);
-    }
   }
 
   #broadcast(tick: MadeTick & TickId): void {
