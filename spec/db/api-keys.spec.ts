@@ -48,8 +48,9 @@ function describeApiKeys(open: typeof freshInSqlite | typeof freshInPostgres): v
       { id: 1, api_key: apiKey, user_id: 'demo', role: 'user', created_at: 1_700_000_000 },
       { id: 2, api_key: 'later', user_id: 'demo', role: 'admin', created_at: 1 },
     ]);
-    expect(await keys.revoke(2)).to.deep.equal({ user_id: 'demo', role: 'admin', others: 1 });
-    expect(await keys.revoke(1)).to.include({ others: 0 });
+    expect(await keys.revoke(1)).to.deep.equal({ user_id: 'demo', role: 'user', others: 1 });
+    expect(await keys.ensureDemoUser(3), 'any role').to.deep.equal({ apiKey: 'later', created: false });
+    expect(await keys.revoke(2)).to.include({ others: 0 });
   });
 
   it('finds user and role of a key to the letter', async () => {

@@ -135,6 +135,7 @@ export function describeReading({ it, driver }: QueueTests): void {
     await queue.publish('ab');
     const { body, action } = messageOf('c', 'ü'.repeat(300), { text: '€'.repeat(3000) });
     await queue.publish('c', { body, action });
+    expect(idsOf(await queue.store.reads.read(['b', 'a']))).to.equal('ba');
     await queue.settle(await queue.next(), complete());
     const [c, ...others] = await queue.store.reads.read(['c', 'x', 'a', 'd', 'b', '__proto__']);
     expect(others.map(({ id, state }) => `${id} ${state}`)).to.deep.equal(['d failed', 'b waiting']);

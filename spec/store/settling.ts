@@ -39,17 +39,19 @@ export function describeSettling({ it, driver: { isDurable } }: QueueTests): voi
     await queue.publish('abcdefg');
     const [a, b, c, d, e, f] = await queue.takeAll(6);
     await queue.settle(f, release);
+    const again = await queue.next();
     await queue.cancel('e');
     const { effects, evicted } = await queue.store.settle([
       { delivery: a, settlement: complete() },
       { delivery: b, settlement: retry(queue.now + 5) },
       { delivery: f, settlement: complete() },
+      { delivery: again, settlement: release },
       { delivery: c, settlement: discard() },
       { delivery: e, settlement: retry(queue.now + 5) },
       { delivery: d, settlement: ack },
       { delivery: a, settlement: complete(2) },
     ]);
-    expect(effects).to.deep.equal(['applied', 'applied', 'late', 'applied', 'cancelled', 'applied', 'late']);
+    expect(effects).to.deep.equal(['applied', 'applied', 'late', 'applied', 'applied', 'cancelled', 'applied', 'late']);
     expect(evicted).to.deep.equal([]);
     expect(await queue.resultOf('a')).to.equal(output(1));
     await queue.expectCounts({ completed: 2, retrying: 1, dead: 1, waiting: 2, cancelled: 1, retried: 1, failed: 1 });

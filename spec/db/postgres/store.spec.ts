@@ -375,15 +375,19 @@ describeWithPostgres('PostgresStore', () => {
     expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
   });
 
-  it('accepts tasks without limits while a transaction changes tasks with limits', async () => {
-    const { sql, one, store } = await fresh();
+  it('accepts tasks without limits while a transaction changes tasks with limits, for which a recovery waits', async () => {
+    const { sql, one, other, store } = await fresh();
     await store.setLimits('other', { concurrency: 1 }, 'api');
+    await one.running('x', { action: 'other' });
     await sql('BEGIN');
     await sql('SELECT lock_limits(0, NULL)');
     await one.publish('a');
     await store.publishAll([{ message: messageOf('b'), key: undefined }]);
+    const recovered = recover(other, 'one');
+    await until(async () => (await sql('SELECT 1 FROM pg_locks WHERE NOT granted')).length > 0);
     await sql('COMMIT');
-    await one.expectCounts({ waiting: 2 });
+    await recovered;
+    await one.expectCounts({ waiting: 3 });
   });
 
   it('says which tasks the recovery of an owner has dead-lettered, cancelled, or evicted as dead letters', async () => {
@@ -461,13 +465,17 @@ describeWithPostgres('PostgresStore', () => {
     expect(attempts).to.deep.equal([{ startedAt: one.now + 2, endedAt: other.now, reason: PROCESS_DIED, node: 'one' }]);
   });
 
-  it('two nodes accept a submission with a key once, whichever it comes to', async () => {
-    const { one, other } = await fresh();
-    const publish = (id: string, node: TestQueue) => node.publishKeyed(id, 'key');
-    const answers = await Promise.all([...'abcdef'].map((id, index) => publish(id, index % 2 === 0 ? one : other)));
-    expect(new Set(answers).size).to.equal(1);
-    expect(await other.publishKeyed('x', 'key', 'y')).to.be.instanceOf(KeyReused);
-    await one.expectCounts({ accepted: 1, waiting: 1 });
+  it('two nodes accept a submission with a key once, whichever it comes to, in any order of the keys', async () => {
+    const { sql, one, other } = await fresh();
+    await sql("BEGIN; INSERT INTO idempotency_keys (key, fingerprint, task_id, accepted_at) VALUES ('b', '', '', 0)");
+    const publish = (keys: string, node: TestQueue) => [...keys].map((key) => node.publishKeyed(key + keys, key));
+    const answers = [...publish('abc', one), ...publish('cba', other)];
+    await until(async () => (await sql('SELECT 1 FROM pg_locks WHERE NOT granted')).length > 1);
+    // A node that held a key after b would now wait for the other node, and the other node for it.
+    await sql('ROLLBACK');
+    expect(new Set(await Promise.all(answers)).size).to.equal(3);
+    expect(await other.publishKeyed('x', 'a', 'y')).to.be.instanceOf(KeyReused);
+    await one.expectCounts({ accepted: 3, waiting: 3 });
   });
 
   it('two nodes make one task for each time of a schedule, whichever fires it', async () => {
