@@ -6,13 +6,6 @@ import { partShows } from './page.ts';
 export const startWithHandlers = async (source: string, env: Record<string, string> = {}) =>
   startServices({ env: { TASK_HANDLERS: await writeHandlers(source), ...env } });
 
-export const listedActions = (page: Page): Locator => page.locator('[data-part="list"] [data-part="action"]');
-
-export const lists = (page: Page, action: string): Promise<void> =>
-  listedActions(page)
-    .filter({ hasText: new RegExp(`^${action}$`) })
-    .waitFor();
-
 export const rows = (page: Page): Locator => page.locator('.task-row');
 
 export const untilRows = (page: Page, count: number) =>

@@ -8,7 +8,7 @@ import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
 import { describeInBrowser, visit } from './chromium.ts';
 import { countRequests, enlargeText, part, partShows, reaches } from './page.ts';
-import { listedActions, lists, ownTask, queueButton, startWithHandlers, tab } from './task-rows.ts';
+import { ownTask, queueButton, row, rows, startWithHandlers, tab } from './task-rows.ts';
 
 const tolerated = /net::ERR_|status of [45]/;
 
@@ -35,12 +35,12 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     const page = await visit(network.url, { tolerated });
     await partShows(page, 'last-event', 'no event yet');
     await queueButton(page).click();
-    await listedActions(page).waitFor();
+    await rows(page).waitFor();
     await partShows(page, 'last-event', /last event (under )?\d+ s ago/);
     await post(`${first.tasks}/queue/pause`, {});
     await post(`${first.tasks}/tasks`, { action: 'lost' });
     await tab(page, 'Queued').click();
-    await lists(page, 'lost');
+    await row(page, 'lost').waitFor();
     first.child.kill('SIGKILL');
     await reachesAfter(page, 'offline', 5);
     expect(await part(page, 'connection-text').textContent()).to.equal('Offline');
@@ -51,18 +51,18 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     expect(await page.getByRole('button', { name: 'Retry' }).isVisible()).to.equal(true);
     await queueButton(page).click();
     await alert(page, 'The service cannot be reached.').waitFor();
-    await listedActions(page).click();
+    await rows(page).locator('.task-name').click();
     await partShows(page, 'inspector-state', 'queued');
     const { tasks } = await startServices({ env: { ...first.env, TASKS_PORT: new URL(first.tasks).port } });
     await reachesAfter(page, 'live', 2);
     await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
     await partShows(page, 'inspector-state', 'unknown');
-    await listedActions(page).waitFor({ state: 'hidden' });
+    await rows(page).waitFor({ state: 'hidden' });
     await post(`${tasks}/queue/resume`, {});
     await page.keyboard.press('Escape');
     await tab(page, 'Completed').click();
     await post(`${tasks}/tasks`, { action: 'after-restart' });
-    await lists(page, 'after-restart');
+    await row(page, 'after-restart').waitFor();
     await partShows(page, 'count-completed', /^1 since \d\d:\d\d$/);
 
     network.stall();
@@ -70,7 +70,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await post(`${tasks}/tasks`, { action: 'during-outage' });
     network.mend();
     await reachesAfter(page, 'live', 2);
-    await lists(page, 'during-outage');
+    await row(page, 'during-outage').waitFor();
   });
 
   it('says that the queue is stalled or paused, why, and what to do, until tasks are processed again', async () => {
@@ -88,7 +88,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await notice(page, 'stalled').waitFor({ state: 'hidden' });
     await partShows(page, 'queue-state', 'queue running');
     await reaches(page, 'live');
-    await lists(page, 'stuck');
+    await row(page, 'stuck').waitFor();
 
     const answerPause = async (answer: string) => {
       await page.getByRole('button', { name: 'Pause queue' }).click();
@@ -170,7 +170,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await reaches(page, 'live');
     await partShows(page, 'last-event', 'no event stream');
     await post(`${tasks}/tasks`, { action: 'counted' });
-    await lists(page, 'counted');
+    await row(page, 'counted').waitFor();
     await queueButton(page).click();
     await ownTask(page, 'completed').waitFor();
 
@@ -179,7 +179,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     const error = alert(page, 'The service cannot be reached.');
     await error.waitFor();
     await post(`${tasks}/tasks`, { action: 'rendered-later' });
-    await lists(page, 'rendered-later');
+    await row(page, 'rendered-later').waitFor();
     expect(await error.isVisible()).to.equal(true);
     await page.getByLabel('Text').fill('changed');
     await error.waitFor({ state: 'hidden' });

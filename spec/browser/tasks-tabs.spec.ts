@@ -6,7 +6,7 @@ import { post, request, startServices } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
 import { describeInBrowser, LOST, type VisitOptions, visit } from './chromium.ts';
 import { enterKey, noteStates, part, reaches } from './page.ts';
-import { lists, ownTask, queueButton } from './task-rows.ts';
+import { ownTask, queueButton, row } from './task-rows.ts';
 
 function followStreams(context: BrowserContext) {
   const requests: Request[] = [];
@@ -68,7 +68,7 @@ describeInBrowser('tabs of the task board', () => {
 
   async function reachesTabs(action: string, ...tabs: Page[]): Promise<void> {
     await post(`${services().tasks}/tasks`, { action });
-    for (const tab of tabs) await lists(tab, action);
+    for (const tab of tabs) await row(tab, action).waitFor();
   }
 
   it('share one event stream, hand it over when hidden, close it when all are hidden, and continue that of a closed tab without a gap', async () => {
@@ -97,11 +97,11 @@ describeInBrowser('tabs of the task board', () => {
     await reachesTabs('unseen');
     expect(requests).to.equal(0);
     await show(page, 'visible');
-    await lists(page, 'unseen');
+    await row(page, 'unseen').waitFor();
     await streams.heldBy(page);
 
     for (const tab of others) await show(tab, 'visible');
-    for (const tab of others) await lists(tab, 'unseen');
+    for (const tab of others) await row(tab, 'unseen').waitFor();
     const states = await Promise.all(others.map(noteStates));
     await page.close();
     await reachesTabs('after-closing', ...others);
@@ -118,7 +118,7 @@ describeInBrowser('tabs of the task board', () => {
     await streams.heldBy();
     await reachesTabs('while-away');
     await page.evaluate(() => history.back());
-    await lists(page, 'while-away');
+    await row(page, 'while-away').waitFor();
     await streams.heldBy(page);
 
     const other = await openAnother(page);
@@ -157,7 +157,7 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
     await ownTask(page, 'completed').waitFor();
     const body = '{"action":"of-another-client"}';
     await request(`${tasks}/tasks`, { method: 'POST', headers: bearer(await token()), body });
-    await lists(page, 'of-another-client');
+    await row(page, 'of-another-client').waitFor();
 
     await page.getByLabel('Text').fill('a draft');
     await revoke(tasks, first);
@@ -237,13 +237,13 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
     const queue = (action: string) =>
       request(`${tasks}/tasks`, { method: 'POST', headers: bearer(secondToken), body: JSON.stringify({ action }) });
     await queue('signed-in');
-    for (const page of [first, second, stranger]) await lists(page, 'signed-in');
+    for (const page of [first, second, stranger]) await row(page, 'signed-in').waitFor();
 
     const states = await noteStates(second);
     await revoke(tasks, token);
     await first.getByText('Your session has ended.').waitFor();
     await queue('taken-over');
-    await lists(second, 'taken-over');
+    await row(second, 'taken-over').waitFor();
     expect(await states()).to.deep.equal(['live']);
     expect(streams.holders()).to.have.members([second, stranger]);
 
