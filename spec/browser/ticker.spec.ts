@@ -320,7 +320,6 @@ describeInBrowser('a chart of the ticker client', () => {
 
   it('shows the prices of its time span from the history, with an axis in steps of 1, 2 or 5 times a power of ten and a label of the newest price, also while it is low, resized and paused', async () => {
     const { page, stream } = await open([[START - 7_200, 400], [START - 800, 200], ...TICKS]);
-    expect(await page.getByText('Last 1 min', { exact: true }).count()).to.equal(1);
     const changes = async () => [await shown(page, 'BTC-USD', 'change-since'), await shown(page, 'BTC-USD', 'share')];
     expect(await changes()).to.deep.equal(['Change in 1 min', '0.00%']);
     await page.getByLabel('15 min').check();
@@ -377,11 +376,6 @@ describeInBrowser('a chart of the ticker client', () => {
     stream.send(START + 11, 107);
     await page.getByText('$107.00').first().waitFor();
     await until(async () => (await priceLabels(page)).length > 1);
-    stream.send(START + 13, 1_000_000);
-    await page.getByText('$1,000,000.00').first().waitFor();
-    stream.send(START + 73, 999_999.86);
-    await partShows(page, 'change', '−0.14');
-    expect(await shown(page, 'BTC-USD', 'share'), 'no zero beside a change').to.equal('−<0.01%');
   });
 
   it('shows candles with their prices under the crosshair, which follows a finger; is opened large by a click, zooms and pans, is saved as a PNG, and has an address', async () => {
