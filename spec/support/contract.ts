@@ -112,23 +112,18 @@ export const events: Described<object> = Object.assign(
     .map((media) => media['x-events']),
 );
 
-/** @throws {Error} if the contract does not describe an event of `GET /tasks/events` */
-export function checkEvent(name: string, data: string): void {
-  const schema = events[name];
-  if (schema === undefined) throw new Error(`contract: no event ${JSON.stringify(name)} is described`);
-  const wrong = mismatch(schema, parse(data, `event ${name}`));
-  if (wrong !== undefined) throw new Error(`contract: event ${name} ${data} is not as described: ${wrong}`);
-}
-
 /** Checks every complete event of a stream. Skips a truncated event at the end. */
 function checkEvents(stream: string): void {
   for (const block of stream.split('\n\n').slice(0, -1)) {
     const fields = new Map(block.split('\n').map((line) => line.split(/: ?(.*)/s) as [string, string]));
-    const name = fields.get('event');
     // Comments and `retry` fields.
-    if (name === undefined && !fields.has('data')) continue;
-    if (!fields.has('id') && name !== 'gap') throw new Error(`contract: event ${name} has no id: ${block}`);
-    checkEvent(name ?? 'message', fields.get('data') ?? '');
+    if (!fields.has('event') && !fields.has('data')) continue;
+    const { event = 'message', data = '' } = Object.fromEntries(fields);
+    if (!fields.has('id') && event !== 'gap') throw new Error(`contract: event ${event} has no id: ${block}`);
+    const schema = events[event];
+    if (schema === undefined) throw new Error(`contract: no event ${JSON.stringify(event)} is described`);
+    const wrong = mismatch(schema, parse(data, `event ${event}`));
+    if (wrong !== undefined) throw new Error(`contract: event ${event} ${data} is not as described: ${wrong}`);
   }
 }
 
