@@ -128,9 +128,9 @@ describeInBrowser('both clients', () => {
     await until(async () => (await ground(page)) !== 'rgba(0, 0, 0, 0)');
     expect(await ground(page)).to.equal(DARK);
     release.resolve();
-    await page.emulateMedia({ media: 'print' });
+    await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
     expect(await ground(page), 'on paper').to.equal(LIGHT);
-    await page.emulateMedia({ media: 'screen' });
+    await page.emulateMedia({ media: 'screen', colorScheme: 'light' });
     await choose(page, 'System');
     expect(await ground(page)).to.equal(LIGHT);
     expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});

@@ -72,11 +72,9 @@ describeInBrowser('the layout of the task board', () => {
     expect(borders[5], 'the current tab in forced colours').to.not.equal(borders[0]);
     expect(await page.evaluate(() => document.getAnimations().length)).to.equal(0);
 
-    await page.emulateMedia({ forcedColors: 'none', media: 'print', colorScheme: 'dark' });
+    await page.emulateMedia({ forcedColors: 'none', media: 'print' });
     expect(await part(page, 'task-rows').isVisible()).to.equal(true);
     for (const name of ['submit-form', 'find', 'pause']) expect(await part(page, name).isVisible()).to.equal(false);
-    const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    expect(ground).to.match(/rgb\(2\d\d, 2\d\d, 2\d\d\)/);
 
     await page.emulateMedia({ media: 'screen' });
     await page.setViewportSize({ width: 320, height: 640 });
@@ -125,8 +123,7 @@ describeInBrowser('the charts of the task board', () => {
     await fakeHistory(page, (step, since) => asked.push(`${step} ${since}`));
     await page.goto(`${tasks}/?range=1h`);
     await page.getByRole('heading', { name: 'The last hour' }).waitFor();
-    await history.nth(11).waitFor({ state: 'attached' });
-    expect(await history.count()).to.equal(12);
+    await until(async () => (await history.count()) === 12);
     await page.getByLabel('24 h').check();
     await page.waitForURL(/\?range=24h$/);
     await history.nth(23).waitFor({ state: 'attached' });
@@ -134,14 +131,13 @@ describeInBrowser('the charts of the task board', () => {
     await page.waitForURL(/\?state=queued&range=24h$/);
     await page.getByLabel('15 min').check();
     await page.waitForURL(/\?state=queued$/);
-    await history.nth(14).waitFor({ state: 'attached' });
+    await until(async () => (await history.count()) === 15);
     for (const name of ['throughput', 'depth']) expect(await isDrawn(page, name)).to.equal(true);
     const rates = { 'chart-accepted': '15', 'chart-completed': '12', 'chart-failed': '3.0' };
     await partsShow(page, { ...rates, 'chart-depth': '40' });
     const samples = part(page, 'throughput').locator('.line-sample');
     const dashes = await samples.evaluateAll((all) => all.map((each) => getComputedStyle(each).strokeDasharray));
     expect(new Set(dashes).size).to.equal(3);
-    expect(await history.count()).to.equal(15);
     const newest = await history.last().locator('th, td').allTextContents();
     expect(newest.slice(1)).to.deep.equal(['15', '12', '3.0', '1.0', '0', '40']);
     expect(newest[0]).to.match(/\d\d:\d\d:00$/);
