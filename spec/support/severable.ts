@@ -1,5 +1,4 @@
 import { connect, createServer, type Socket } from 'node:net';
-import { afterTest } from './cleanup.ts';
 import { listenLocally } from './free-port.ts';
 
 /** Starts a TCP proxy to a service or a database, whose connections can be cut and restored. */
@@ -36,7 +35,6 @@ export async function severable(service: string) {
     fault = 'severed';
     for (const socket of sockets.keys()) socket.destroy();
   };
-  afterTest(cut);
   const ownPort = await listenLocally(server);
   return {
     url: service.replace(host, `127.0.0.1:${ownPort}`),
