@@ -2,7 +2,6 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { eventually } from '../support/until.ts';
 
-/** The element that the page's HTML marks as `data-part="<name>"`. */
 export const part = (page: Page, name: string) => page.locator(`[data-part="${name}"]`);
 
 export const partShows = (page: Page, name: string, text: string | RegExp) =>

@@ -124,7 +124,6 @@ const DURABLE = 'BullMQ, appendfsync always';
 
 /** Compares two nodes with two processes of BullMQ on one Redis, and of two queues that keep their tasks in PostgreSQL. */
 export function nodes(count: number): Figure {
-  /** @throws {Error} if the number of rows stored is not the number of tasks */
   const storeRows = async (name: string, env: Record<string, string> = {}) => {
     const { url, remove } = await startPostgres();
     afterTest(remove);
