@@ -33,7 +33,6 @@ const panelQueries: { expr: string; legend: string }[] = dashboard.panels.flatMa
     })),
 );
 
-/** One metric of a query, with the matchers of its labels. */
 interface Selector {
   metric: string;
   matchers: { label: string; operator: string; value: string }[];
@@ -90,7 +89,7 @@ const RISING = '0+10x80';
 const ONCE = '0x60 1x20';
 
 const lateness = 'ticker_tick_lateness_seconds_bucket';
-const loopDelay = 'nodejs_eventloop_delay_seconds_bucket';
+const loopDelay = (le: string) => `nodejs_eventloop_delay_seconds_bucket{thread="main", le="${le}"}`;
 const requests = 'http_server_request_duration_seconds_count';
 
 const well: Series = {
@@ -121,8 +120,8 @@ const well: Series = {
   'tasks_retried_total{reason="crash"}': NEVER,
   [`${requests}{service="tasks", http_response_status_code="202"}`]: RISING,
   [`${requests}{service="tasks", http_response_status_code="500"}`]: NEVER,
-  [`${loopDelay}{thread="main", le="0.01"}`]: RISING,
-  [`${loopDelay}{thread="main", le="+Inf"}`]: RISING,
+  [loopDelay('0.01')]: RISING,
+  [loopDelay('+Inf')]: RISING,
   process_open_fds: '50x80',
   process_max_fds: '100x80',
   log_lines_lost_total: NEVER,
@@ -150,10 +149,7 @@ const ill: [alert: string, series: Series][] = [
   ['DeadLettersEvicted', { tasks_dead_letters_evicted_total: ONCE }],
   ['TasksCrash', { 'tasks_retried_total{reason="crash"}': ONCE }],
   ['ServerErrors', { [`${requests}{service="tasks", http_response_status_code="500"}`]: '0+1x80' }],
-  [
-    'EventLoopHeldUp',
-    { [`${loopDelay}{thread="main", le="0.01"}`]: NEVER, [`${loopDelay}{thread="main", le="1"}`]: RISING },
-  ],
+  ['EventLoopHeldUp', { [loopDelay('0.01')]: NEVER, [loopDelay('1')]: RISING }],
   ['FilesRunningOut', { process_open_fds: '95x80' }],
   ['LogLinesLost', { log_lines_lost_total: ONCE }],
 ];
@@ -233,10 +229,8 @@ describe('the monitoring of a process', () => {
     // Metrics change shortly after the responses and the close frame.
     await untilAnswer(`${services.admin}/metrics`, ({ body }) => {
       const value = (name: string) => Number(body.split(`\n${name} `)[1]?.split('\n')[0]);
-      return (
-        Object.entries(expected).every(([name, count]) => value(name) === count) &&
-        Object.entries(atLeast).every(([name, count]) => value(name) >= count)
-      );
+      const areEqual = Object.entries(expected).every(([name, count]) => value(name) === count);
+      return areEqual && Object.entries(atLeast).every(([name, count]) => value(name) >= count);
     });
   });
 
