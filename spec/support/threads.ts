@@ -6,9 +6,7 @@ export function watchThreads() {
   const watched = { threads: [] as Worker[], ended: 0 };
   const remember = (thread: Worker) => {
     watched.threads.push(thread);
-    thread.once('exit', () => {
-      watched.ended += 1;
-    });
+    thread.once('exit', () => watched.ended++);
   };
   process.on('worker', remember);
   afterTest(() => process.off('worker', remember));

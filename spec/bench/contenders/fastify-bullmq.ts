@@ -21,9 +21,7 @@ const queue = new Queue('tasks', { connection, defaultJobOptions: { removeOnComp
 const store = async ({ data }) => void insert.run(...processTask(data));
 const worker = new Worker(queue.name, store, { connection, concurrency: 5 });
 const counts = { accepted: 0, completed: 0 };
-worker.on('completed', () => {
-  counts.completed += 1;
-});
+worker.on('completed', () => counts.completed++);
 await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()]);
 const app = fastify();
 app.addContentTypeParser('*', { parseAs: 'string' }, (_, body, done) => done(null, JSON.parse(body as string)));
