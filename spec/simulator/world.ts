@@ -100,11 +100,9 @@ export class World {
   hidden = '\0';
   /** The first rule that did not hold, a sentence of the guarantees. The run ends after the present step. */
   violation: { rule: string; detail: string } | undefined;
-  /** Number of the present step. */
   step = 0;
   readonly history: History;
   readonly log: Logger;
-  /** Writes a line to the log. */
   note: (line: string) => void;
   readonly #clients: ReturnType<typeof clientsOf>;
   #site!: Site;
