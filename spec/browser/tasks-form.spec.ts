@@ -133,10 +133,8 @@ describeInBrowser('the form of the task board', () => {
 });
 
 describeInBrowser('the form with a handlers module', () => {
-  const services = onceForSuite(() => {
-    const env = { TASK_UNKNOWN_ACTIONS: 'process', TASK_CANCEL_GRACE_MS: '3000' };
-    return startWithHandlers(HANDLERS, env);
-  });
+  const env = { TASK_UNKNOWN_ACTIONS: 'process', TASK_CANCEL_GRACE_MS: '3000' };
+  const services = onceForSuite(() => startWithHandlers(HANDLERS, env));
 
   it('offers the actions with templates and fields of their data, keeps their texts over a reload, and shows what the service refuses', async () => {
     const page = await visit(services().tasks, { tolerated: /status of 400/ });
