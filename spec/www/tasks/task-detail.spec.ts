@@ -20,15 +20,12 @@ describe('the timeline of a task', () => {
     const first = { started_at_ms: 9, ended_at_ms: 10, reason: 'first', stack: 'Error\n    at lib.ts:3:9' };
     const history = [first, { started_at_ms: null, ended_at_ms: 20, reason: 'second' }];
     const failures = ['Attempt 1 failed: first', 'Attempt 2 failed: second'];
-    const last = { attempts: 3, history: [first], reason: 'first' };
+    const exhausted = { status: 'failed', permanent: false, attempts: 3, history: [first], reason: 'first' };
     const completed = { status: 'completed', processed_at: 0, history: [first, success] };
     for (const [detail, expected] of [
       [{ status: 'running', attempt: 3, history }, [...failures, 'Attempt 3 started']],
       [{ status: 'retrying', attempts: 2, history, reason: 'second' }, [...failures, 'Next attempt']],
-      [
-        { status: 'failed', permanent: false, ...last },
-        ['2 earlier attempts', 'Attempt 3 failed: first', 'Failed, no attempts left'],
-      ],
+      [exhausted, ['2 earlier attempts', 'Attempt 3 failed: first', 'Failed, no attempts left']],
       [{ status: 'failed', permanent: true, reason: 'broken' }, ['Failed permanently: broken']],
       [{ ...completed, attempts: 2 }, ['Attempt 1 failed: first', 'Completed by attempt 2']],
       [{ ...completed, attempts: 5 }, ['3 earlier attempts', 'Attempt 4 failed: first', 'Completed by attempt 5']],
