@@ -11,9 +11,8 @@ import { scenarioNamed } from './scenarios/all.ts';
 export async function attack(name: string, mark: Mark, seed: number, seconds: number) {
   const attacker = new Attacker(mark, { random: randomFrom(crc32(name), seed), seed, seconds });
   const errors: string[] = [];
-  await scenarioNamed(name)
-    .attack?.(attacker)
-    .catch((thrown: Error) => errors.push(thrown.stack ?? String(thrown)));
+  const scenario = scenarioNamed(name);
+  await scenario.attack?.(attacker).catch((thrown: Error) => errors.push(thrown.stack ?? String(thrown)));
   await attacker.end();
   await mochaHooks.afterEach();
   return { actions: attacker.actions, outcomes: attacker.outcomes, errors };

@@ -47,11 +47,8 @@ export class Neighbours {
     this.#crowd = new Crowd({ target, connections: STREAMS, concurrency: STREAMS, intervalMs: TICK_INTERVAL_MS });
     await this.#crowd.gather();
     if (this.#crowd.lost > 0) throw new Error(`a neighbour cannot join: ${[...this.#crowd.losses.keys()]}`);
-    await inTime(
-      MAX_WAIT_MS,
-      'no ticks',
-      until(() => this.#crowd.record.ticks >= 2),
-    );
+    const ticking = until(() => this.#crowd.record.ticks >= 2);
+    await inTime(MAX_WAIT_MS, 'no ticks', ticking);
   }
 
   begin(services: { tasks: string; admin: string }, seed: number): void {
