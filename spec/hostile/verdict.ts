@@ -97,8 +97,7 @@ export function broken(observed: Observation, bounds: Bounds, correct: RegExp | 
   if (sight.open !== STREAMS) lines.push(`${sight.open} of ${STREAMS} streams are open`);
   if (sight.ticks === 0) lines.push('no tick');
   if (actions === 0) lines.push('the attack sent nothing');
-  for (const outcome of Object.keys(outcomes)) {
+  for (const outcome of Object.keys(outcomes))
     if (correct !== undefined && !correct.test(outcome)) lines.push(`wrong outcome: ${outcome}`);
-  }
   return lines;
 }

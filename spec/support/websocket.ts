@@ -60,9 +60,8 @@ export async function connect(
 
   const nextThat = (fits: (message: StreamMessage) => boolean): Promise<StreamMessage> =>
     arrived.found(() => {
-      for (let message = messages.shift(); message !== undefined; message = messages.shift()) {
+      for (let message = messages.shift(); message !== undefined; message = messages.shift())
         if (fits(message)) return message;
-      }
       if (socket.readyState === WebSocket.CLOSED) throw new Error('the connection is closed');
       return undefined;
     });
