@@ -62,9 +62,8 @@ export class Crowd {
     const until = performance.now() + timeoutMs;
     for (;;) {
       let lacking = 0;
-      for (const [client, follower] of this.#clients) {
+      for (const [client, follower] of this.#clients)
         if (!this.#silent.has(client)) lacking += this.record.behind(follower);
-      }
       if (lacking === 0 || performance.now() > until) return lacking;
       await setTimeout(5);
     }
@@ -92,30 +91,26 @@ export class Crowd {
     const settled = Promise.withResolvers<void>();
     const isSilent = number >= connections - silent;
     const pings = number >= connections - pinging && { pingMs: PING_MS };
-    const client = new StreamClient(
-      {
-        ...{ ...target, ...(token !== undefined && { token }), ...localAddress(target.host, number) },
-        ...{ silent: isSilent, ...pings },
+    const own = { ...localAddress(target.host, number), silent: isSilent, ...pings };
+    const ownTarget: StreamTarget = { ...target, ...(token !== undefined && { token }), ...own };
+    const client = new StreamClient(ownTarget, {
+      onOpen() {
+        if (dialect !== undefined) client.send(dialect.hello);
+        settled.resolve();
       },
-      {
-        onOpen() {
-          if (dialect !== undefined) client.send(dialect.hello);
-          settled.resolve();
-        },
-        onText: (payload) => {
-          const answer = dialect?.answers[payload.toString('latin1', 0, 1)];
-          if (answer !== undefined && payload.length === 1) client.send(answer);
-          const text = dialect === undefined ? payload : payload.subarray(dialect.offset);
-          onText?.(text.toString('latin1'));
-          this.record.note(follower, text, performance.timeOrigin + performance.now());
-        },
-        onEnd: (reason) => {
-          this.#clients.delete(client);
-          this.losses.set(reason, (this.losses.get(reason) ?? 0) + 1);
-          settled.resolve();
-        },
+      onText: (payload) => {
+        const answer = dialect?.answers[payload.toString('latin1', 0, 1)];
+        if (answer !== undefined && payload.length === 1) client.send(answer);
+        const text = dialect === undefined ? payload : payload.subarray(dialect.offset);
+        onText?.(text.toString('latin1'));
+        this.record.note(follower, text, performance.timeOrigin + performance.now());
       },
-    );
+      onEnd: (reason) => {
+        this.#clients.delete(client);
+        this.losses.set(reason, (this.losses.get(reason) ?? 0) + 1);
+        settled.resolve();
+      },
+    });
     this.#clients.set(client, follower);
     if (isSilent) this.#silent.add(client);
     this.#underWay += 1;

@@ -57,11 +57,8 @@ async function main(): Promise<void> {
   const url = readUrl(values.url);
   const token = await exchange(url, values.key ?? demoKey());
 
-  const crowd = new Crowd({
-    target: { host: url.hostname, port: Number(url.port || 80), path: '/ws/ticker', token },
-    connections,
-    concurrency,
-  });
+  const target = { host: url.hostname, port: Number(url.port || 80), path: '/ws/ticker', token };
+  const crowd = new Crowd({ target, connections, concurrency });
   process.once('SIGINT', () => {
     crowd.disperse();
     process.exit(130);
