@@ -142,11 +142,8 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
       const pid = services.child.pid as number;
       const { port } = new URL(services.ticker);
       const steady = await watchSteadily(services);
-      const crowd = await gather({
-        port: Number(port),
-        token: await services.token(),
-        ...{ readers: READERS, silent: NEVER_READ, chatty: NEVER_READ },
-      });
+      const numbers = { readers: READERS, silent: NEVER_READ, chatty: NEVER_READ };
+      const crowd = await gather({ port: Number(port), token: await services.token(), ...numbers });
       const ledger = new Ledger();
       const random = randomFrom(QUEUE_DRIVER.length);
       const others = openDescriptors(pid);
@@ -155,13 +152,12 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
       const footprints: Footprint[] = [];
       for (let round = 0; round < ROUNDS; round++) {
         const end = performance.now() + (minutes * 60_000) / ROUNDS;
-        await Promise.all(
-          clients.map(async (client) => {
-            const least = client === attacksBoth ? MIN_ATTACKS : 1;
-            for (let step = 0; step < least || performance.now() < end; step++)
-              await ends(client.name, client({ services, ledger, random }));
-          }),
-        );
+        const run = async (client: Client) => {
+          const least = client === attacksBoth ? MIN_ATTACKS : 1;
+          for (let step = 0; step < least || performance.now() < end; step++)
+            await ends(client.name, client({ services, ledger, random }));
+        };
+        await Promise.all(clients.map(run));
         await ends('the load', untilIdle(services.tasks));
         await ends('the connections', until(areClosed));
         footprints.push(await ends('the measurement', measure({ services, ledger, random }, inspector)));
