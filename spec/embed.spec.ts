@@ -6,6 +6,7 @@ import { expect } from 'chai';
 import { lockDataFolder } from '../db/sqlite/data-folder.ts';
 import { SqliteStore } from '../db/sqlite/store.ts';
 import { type RunningServices, type StartOptions, start } from '../main/embed.ts';
+import { Ticker } from '../main/ticker/ticker.ts';
 import { ServiceError } from '../www/client/errors.ts';
 import { errorOf } from './store/stage.ts';
 import { afterTest, temporaryFile, temporaryFolder } from './support/cleanup.ts';
@@ -107,6 +108,7 @@ describe('embedded services', () => {
     });
 
     it('tick for the chosen symbols, with a history, and end all reading when they stop', async () => {
+      const { mock: follows } = mock.method(Ticker.prototype, 'follow');
       const { ticker, stop } = await embed({ ...OFF, TICK_INTERVAL_MS: 50 });
       const prices = ticker.prices({ symbols: ['ETH-USD'] });
       for (let tick = 0; tick < 3; tick++)
@@ -120,8 +122,11 @@ describe('embedded services', () => {
       const end = (async () => {
         for await (const _ of last);
       })();
+      await prices.return();
       await stop();
       await end;
+      const wereFollowing = follows.calls.map(({ result }) => (result as () => unknown)());
+      expect(wereFollowing).to.deep.equal([false, false]);
     });
   });
 

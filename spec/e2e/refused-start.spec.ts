@@ -44,7 +44,7 @@ async function lineOf(env: Settings, within: string[] = []): Promise<string> {
 }
 
 const takenPort = async () => String((await serve(() => {})).listener.port);
-const sharedPort = async () => ({ TASKS_PORT: await takenPort(), REUSE_PORT: 'true' });
+const sharedPort = (name: string) => async () => ({ [name]: await takenPort(), REUSE_PORT: 'true' });
 const takenPorts = async () => ({ TASKS_PORT: await takenPort(), ADMIN_PORT: await takenPort() });
 const samePort = async () => {
   const port = String(await freePort());
@@ -94,7 +94,10 @@ const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
     ['the price source is missing', { PRICE_SOURCE: 'none.csv' }, /^the price source none.csv cannot be used: /],
     ['the data folder cannot be created', { DATA_DIR: '/proc/data' }, /^cannot create the folder \/proc\/data: /],
     ['the data folder is a file', { DATA_DIR: 'package.json' }, /package.json.*DATA_DIR/],
-    ['another program listens on a port that may be shared', sharedPort, /^port \d+ is in use: .* or set TASKS_PORT/],
+    ...['TICKER_PORT', 'TASKS_PORT'].map((name): Refusal => {
+      const line = new RegExp(`^port \\d+ is in use: .* or set ${name}`);
+      return [`another program listens on a ${name} that may be shared`, sharedPort(name), line];
+    }),
     ['other programs listen on two ports', takenPorts, /^the ports \d+ \(TASKS.* \d+ \(ADMIN.* are in use/],
     ['two listeners have the same port', samePort, /are both \d+: set one of them to another port$/],
     ['a database is of a newer version', newerVersion, /tasks.db: its schema has version 1000, .* supports up to \d+/],

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createMaintenance, startRetention } from '../../main/tasks/maintenance.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -169,5 +170,19 @@ describe('the retention', () => {
     await retention.stop();
     await retention.stop();
     expect(asked).to.have.lengthOf(1);
+  });
+
+  it('waits for a running step when it is stopped, and begins no other one', async () => {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const steps: string[] = [];
+    const deleteOldRows = () => {
+      steps.push('begun');
+      return promise.finally(() => steps.push('ended'));
+    };
+    const clock = new ManualClock();
+    const retention = startRetention({ rows: 1, days: 0, log: captureLog().log, store: { deleteOldRows }, clock });
+    void setImmediate().then(() => resolve(true));
+    await retention.stop();
+    expect([steps, clock.timers]).to.deep.equal([['begun', 'ended'], 0]);
   });
 });

@@ -43,8 +43,9 @@ async function start(env: Record<string, string> = {}) {
   const service = await startTasks(config, backend, shares, log, { clock, random });
   const now = Promise.resolve();
   afterTest(() => service.stop({ connections: now, abort: now, all: now }));
-  /** Stops the service, which must not wait for tasks. */
-  const stop = () => service.stop({ connections: now, abort: new Promise(() => {}), all: new Promise(() => {}) });
+  const never = new Promise<void>(() => {});
+  /** Stops the service, which must wait for neither tasks nor followers of events. */
+  const stop = () => service.stop({ connections: never, abort: never, all: never });
   return { ...service, ...{ config, faults, lines, sent, takesBefore, stop }, recover: (of: Recovery) => recover(of) };
 }
 
@@ -68,7 +69,7 @@ describe('service B', () => {
     expect([metrics.bodies.limit, metrics.responses.limit]).to.deep.equal([bodyBudgetBytes, responseBudgetBytes]);
   });
 
-  it('warns of a pause, logs each change once, and does not wait for the tasks of a paused queue when it stops', async () => {
+  it('warns of a pause, logs each change once, and waits for neither the tasks of a paused queue nor open event streams when it stops', async () => {
     const { listener, warnings, metrics, lines, stop, unsaved } = await start();
     const tasks = `http://localhost:${listener?.port}`;
     const post = async (path: string, body?: string) =>
@@ -82,7 +83,9 @@ describe('service B', () => {
     await until(async () => (await metrics.queue.counts()).completed === 1);
     await post('/queue/pause');
     await post('/tasks', '{"action":"sum"}');
+    const stream = await fetch(`${tasks}/tasks/events`);
     expect([unsaved(), await stop(), unsaved()]).to.deep.equal([1, { unfinished: 1, kept: true }, 0]);
+    expect(await stream.text()).to.match(/^retry: /);
     const messages = lines.map(({ msg }) => msg).filter((msg) => msg?.startsWith('the queue is'));
     const paused = 'the queue is paused: no task is processed until it is resumed';
     expect(messages).to.deep.equal([paused, 'the queue is resumed', paused]);

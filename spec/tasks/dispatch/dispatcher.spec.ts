@@ -147,7 +147,7 @@ describe('the dispatcher, before a stop,', () => {
     expect(await queue.counts()).to.include({ completed: 3, limited: 1, retrying: 1, inFlight: 0 });
   });
 
-  it('waits no longer than its deadline, also while it counts what is left, and after its abort time for no handler', async () => {
+  it('waits no longer than its deadline, also while it counts what is left, and after its abort time or a pause for no handler', async () => {
     const { run, dispatcher, queue } = await startDispatching();
     const { promise: deadline, resolve: expire } = Promise.withResolvers<void>();
     const counts = queue.counts.bind(queue);
@@ -160,6 +160,9 @@ describe('the dispatcher, before a stop,', () => {
     await run('a');
     await dispatcher.drain(turn());
     await dispatcher.drain(never, now);
+    const drained = dispatcher.drain(never);
+    await queue.setPaused(true);
+    await drained;
   });
 
   it('releases what still runs at its deadline, in order and uncharged', async () => {
