@@ -128,6 +128,9 @@ describe('the kept history of prices', () => {
     expect(prices).to.deep.equal({ A: timestamps, B: timestamps.map(() => 2) });
     second.history.merge(store.saved ?? '', START + 10);
     expect(second.history.last(900, START).timestamps[0], 'of the newest 900').to.equal(START - 898);
+    const damaged = `[[[${START + 11},1],[${START + 12},null,2],["x",1,2],[${START + 13},5,6,7]]]`;
+    second.history.merge(`{"symbols":["A","B"],"series":${damaged}}`, START + 20);
+    expect(second.timestamps(900).at(-1), 'without damaged rows').to.equal(START + 10);
     const third = await startNode(store, clock, [{ symbol: 'C', price: 1, decimals: 2 }]);
     expect(third.timestamps(900)).to.deep.equal([]);
     expect(third.lines.at(-1)?.msg).to.match(/^a new history of the prices begins/);

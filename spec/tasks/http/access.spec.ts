@@ -272,10 +272,13 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     expect(tasks.events.subscribers).to.equal(0);
   });
 
-  it('answers 503 while the token store is unavailable, and logs no token', async () => {
+  it('answers 503 while the token store is unavailable, continues open event streams, and logs no token', async () => {
     const { tasks, ticker, signIn, ask } = await startSecured();
     const headers = await signIn();
+    const client = await followEvents(tasks.url, headers);
     await ticker.tokens.store.close();
+    tasks.events.record({ event: 'accepted', id: ID, at: 1 });
+    expect(await client.next()).to.include({ event: 'accepted' });
     for (const operation of ['get /tasks', 'put /tasks', 'get /nothing', 'put /nothing'])
       expect(await ask(operation, headers), operation).to.include({ status: 503, error: 'token store unavailable' });
     expect(JSON.stringify(tasks.lines)).to.not.include(tokenIn(headers));

@@ -92,6 +92,15 @@ describe('the scheduler', () => {
     expect(await found()).to.include({ nextAt: dueAt + MINUTE });
   });
 
+  it('makes tasks in the time zone of the schedule, also after a change of the zone alone', async () => {
+    const { put, made, found } = await open();
+    for (const time_zone of ['UTC', 'Asia/Kolkata']) await put({ cron: '0 3 * * *', time_zone });
+    const nextAt = Date.parse('2026-01-01T21:30:00Z');
+    expect(await found()).to.include({ nextAt });
+    expect(await made(24 * HOUR, HOUR)).to.have.length(1);
+    expect(await found()).to.include({ nextAt: nextAt + 24 * HOUR });
+  });
+
   it('sleeps until the first time, and looks again if a schedule is stored while it looks', async () => {
     const { put, clock, made, store, scheduler } = await open();
     const firstDue = store.schedules.firstDue.bind(store.schedules);

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import Type from 'typebox';
-import { compileSchema } from '../../../workers/submissions/data-schemas.ts';
+import { compileSchema, submissionCheck } from '../../../workers/submissions/data-schemas.ts';
+import { DEFERRED } from '../../../workers/submissions/parse-submission.ts';
 
 describe('a compiled schema', () => {
   const schema = {
@@ -57,6 +58,17 @@ describe('a compiled schema', () => {
       }
     expect(() => compileSchema({ anyOf: [{ items: { $ref: '#/nowhere' } }] })).to.throw('leads nowhere');
     expect(() => compileSchema({ $ref: '#' })).to.throw('Maximum call stack size exceeded');
+  });
+
+  it('needs a time limit if it has, anywhere, a keyword whose check may take very long', () => {
+    const isLimited = (b: object) => {
+      const actions = new Map([['a', { schema: { properties: { b } } }]]);
+      return submissionCheck({ actions, rejectUnknown: false }, () => DEFERRED)('a', {}) === DEFERRED;
+    };
+    const references = { $ref: '#', $dynamicRef: '#', $recursiveRef: '#' };
+    for (const costly of Object.entries({ ...references, pattern: 'a', patternProperties: {}, uniqueItems: true }))
+      expect(isLimited(Object.fromEntries([costly])), costly[0]).to.equal(true);
+    expect(isLimited({ type: 'string' })).to.equal(false);
   });
 
   it('returns the path of an array with duplicate items', () => {
