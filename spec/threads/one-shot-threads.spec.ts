@@ -3,7 +3,9 @@ import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { checkHandlers, checkPriceSource, runMigration } from '../../main/threads/one-shot-threads.ts';
 import { defaultSymbols as symbols } from '../../workers/shared/symbols.ts';
+import { errorOf } from '../store/stage.ts';
 import { afterTest, temporaryFile, temporaryFolder } from '../support/cleanup.ts';
+import { serve } from '../support/server.ts';
 import { watchThreads } from '../support/threads.ts';
 
 const SETTINGS = { memoryMb: 64, unknownActions: 'process', callbackHosts: ['example.com'] } as const;
@@ -242,8 +244,16 @@ describe('the check of a price source', () => {
 describe('the migration thread', () => {
   it('has ended when it fails, because the caller then unlocks the folder', async () => {
     const watched = watchThreads();
-    const error = await runMigration({ dataDir: '/dev/null' }).catch((failure) => failure);
+    const error = await errorOf(() => runMigration({ dataDir: '/dev/null' }));
     expect(error.message).to.include('cannot migrate /dev/null/auth.db');
     expect([watched.threads.length, watched.ended]).to.deep.equal([1, 1]);
+  });
+
+  it('fails if it is ended before it is done', async () => {
+    const { threads } = watchThreads();
+    const { server, port } = (await serve(() => {})).listener;
+    server.once('connection', () => threads[0]?.terminate());
+    const error = await errorOf(() => runMigration({ databaseUrl: `postgres://127.0.0.1:${port}/none` }));
+    expect(error.message).to.equal('the migration ended with exit code 1');
   });
 });

@@ -133,14 +133,14 @@ describeWithPostgres('PostgresStore', () => {
     expect(await one.stateOf('a')).to.equal('running');
   });
 
-  it('deletes no task that another node takes while it is cancelled, but asks that node to end it', async () => {
-    const { sql, one } = await fresh();
-    await one.publish('a');
+  it('deletes no task that another node takes while it is cancelled, but asks that node to end it, and does not run it again', async () => {
+    const { sql, one, other } = await fresh();
+    await one.publish('a', { runAt: START + HOUR });
     await sql("BEGIN; UPDATE messages SET state = 'running', owner = 'other', delivery = 1 WHERE id = 'a'");
-    const cancelled = one.cancel('a');
-    await until(async () => (await sql('SELECT 1 FROM pg_locks WHERE NOT granted')).length > 0);
+    const outcomes = Promise.all([one.cancel('a'), other.store.runNow('a')]);
+    await until(async () => (await sql('SELECT 1 FROM pg_locks WHERE NOT granted')).length > 1);
     await sql('COMMIT');
-    expect([await cancelled, await one.stateOf('a')]).to.deep.equal(['requested', 'running']);
+    expect([await outcomes, await one.stateOf('a')]).to.deep.equal([['requested', 'running'], 'running']);
   });
 
   it('works while a long transaction, such as that of pg_dump, reads all tables', async () => {
