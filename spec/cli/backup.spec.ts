@@ -30,7 +30,7 @@ describe('npm run backup', () => {
     expect(readdirSync(folder)).to.deep.equal([]);
   });
 
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     it(`leaves nothing behind after ${signal}`, async () => {
       const [dataDir, folder] = [await migratedFolder(), await temporaryFolder()];
       runOn(dataDir, "INSERT INTO tasks (id, payload, created_at) VALUES ('a', zeroblob(10000000), 1)");

@@ -224,10 +224,13 @@ describe('a database', () => {
       INSERT INTO t SELECT hex(zeroblob(100)) FROM n`);
     checkDamage(database, 0);
     database.close();
-    // A page that is read neither first nor last, and then the root of the table.
+    // A page that is read neither first nor last, and then those of the first and the last row.
     writeFileSync(path, readFileSync(path).fill(7, 40_960, 45_056));
     expect(() => checkDamage(openBeside(folder, 'a.db'))).to.throw(/^it is damaged: /);
-    writeFileSync(path, readFileSync(path).fill(7, 4096, 8192));
-    expect(() => checkDamage(openBeside(folder, 'a.db'), 0)).to.throw(/image is malformed$/);
+    const whole = readFileSync(path);
+    for (const start of [8192, whole.length - 4096]) {
+      writeFileSync(path, Buffer.from(whole).fill(7, start, start + 4096));
+      expect(() => checkDamage(openBeside(folder, 'a.db'), 0), `${start}`).to.throw(/image is malformed$/);
+    }
   });
 });
