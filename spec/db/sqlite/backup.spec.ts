@@ -63,7 +63,10 @@ describe('backUpDatabases', () => {
     tasks.exec(INSERT);
     await until(() => existsSync(join(folder, 'tasks.db.partial')));
     tasks.exec(INSERT);
+    // Copied last.
+    runOn(dataDir, "INSERT INTO api_keys VALUES (7, 'key', 'alice', 'user', 1)", 'auth.db');
     await copying;
+    expect(runOn(folder, 'SELECT 1 FROM api_keys WHERE id = 7', 'auth.db')).to.deep.equal([]);
     const count = 'SELECT count(*) FROM tasks';
     expect([read(folder, count), read(dataDir, count)]).to.deep.equal([3000, 3002]);
     expect(read(folder, 'PRAGMA integrity_check')).to.equal('ok');

@@ -29,7 +29,8 @@ describe('the options of a submission', () => {
       expect(submissionOptions({ ...fields }, NOW), JSON.stringify(fields)).to.deep.equal(
         ms ? { runAt: NOW + ms } : {},
       );
-    expect(submissionOptions({ run_at: NOW / 1000 - 86_460 }, NOW, [], true)).to.deep.equal({});
+    for (const [seconds, options] of [[86_460, {}], [86_460.1, { error: 'invalidRunAt' }]] as const)
+      expect(submissionOptions({ run_at: NOW / 1000 - seconds }, NOW, [], true)).to.deep.equal(options);
     for (const priority of [1, 5]) expect(submissionOptions({ priority }, NOW)).to.deep.equal({ priority });
   });
 
