@@ -233,7 +233,7 @@ describe('the check of a price source', () => {
 
   it('accepts a recording with all symbols, and names the bad line of another one, and one that is missing', async () => {
     const header = 'SOL-USD,ETH-USD,BTC-USD\n1,2,3\n';
-    expect(await refusal(checkSource, await temporaryFile('a.csv', header))).to.equal(undefined);
+    expect(await refusal(checkSource, await temporaryFile('a.CSV', header))).to.equal(undefined);
     const bad = await temporaryFile('a.csv', `${header}1,2,x\n`);
     expect(await refusal(checkSource, bad)).to.match(/^line 3: BTC-USD must be a positive number/);
     const folder = await temporaryFolder();

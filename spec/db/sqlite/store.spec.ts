@@ -79,7 +79,7 @@ describe('SqliteStore', () => {
     expect(idsOf(others)).to.equal('bc');
   });
 
-  it('a data folder whose file is replaced has the queue of the other file', async () => {
+  it('a data folder whose file is replaced has the queue of the other file, and none if it is deleted', async () => {
     const [{ queue, folder }, other] = [await start(), await start()];
     await queue.running('ab');
     await other.queue.publish('cd');
@@ -89,6 +89,8 @@ describe('SqliteStore', () => {
     expect(await queue.takeIds(1)).to.equal('c');
     await queue.expectCounts({ accepted: 2, waiting: 1, inFlight: 1 });
     expect(await queue.store.limitOf('sum')).to.include({ running: 1 });
+    rmSync(join(folder, 'tasks.db'));
+    expect(await queue.store.close(), 'whether the tasks are kept').to.equal(false);
   });
 
   it('a queue in memory delivers what was running again after each stop, which syncs it, and counts no death', async () => {
