@@ -128,6 +128,9 @@ describe('the limit of repeated lines', () => {
     expect(reports).to.deep.equal([7]);
     expect(admitted(limit, 'a', 25, report)).to.equal(20);
     expect(limit.suppressed).to.equal(12);
+    const now = performance.now() + 10_000;
+    mock.method(performance, 'now', () => now);
+    expect(admitted(limit, 'a', 25), 'although the timer is late').to.equal(20);
   });
 
   it('treats all kinds beyond the first 255 as one', () => {

@@ -20,10 +20,12 @@ describe('the cause of a failure', () => {
 
   it('is listed if it is one of the 100 most frequent, with ten exact reasons', () => {
     const causes = new Causes(0);
-    const found = { id: 'a', arrival: 1, bytes: 1, position: [], action: 'sum', permanent: true, failedAt: 0 };
+    const found = { id: 'a', arrival: 1, bytes: 1, position: [], action: 'sum', permanent: true, failedAt: 1 };
     for (let length = 1; length <= 100; length++) causes.add({ ...found, reason: 'x'.repeat(length) });
     for (let order = 1; order <= 11; order++) causes.add({ ...found, reason: `order ${order}` });
     const { causes: listed } = JSON.parse(JSON.stringify(causes));
     expect([listed.length, listed[0].cause, listed[0].reasons.length]).to.deep.equal([100, 'order …', 10]);
+    // Failed since `now`.
+    expect(listed[0].minutes).to.deep.equal([...Array(29).fill(0), 11]);
   });
 });

@@ -52,10 +52,13 @@ describe('Database', () => {
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
   });
 
-  it('reads another database that replaced its file and its log', async () => {
+  it('reads another database that replaced its file and its log, but not before the end of a transaction', async () => {
     const { path, database } = await fresh();
     read(database);
-    exchange(path);
+    database.transaction(() => {
+      exchange(path);
+      expect(read(database)).to.deep.equal([{ word: 'first' }]);
+    });
     expect(read(database)).to.deep.equal([{ word: 'exchanged' }]);
     database.statement('INSERT INTO words VALUES (?)').run('written');
     expect(read(connectTo(path))).to.deep.equal([{ word: 'exchanged' }, { word: 'written' }]);
