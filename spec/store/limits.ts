@@ -197,6 +197,8 @@ export function describeLimits({ it, driver: { isDurable, read } }: QueueTests):
     await reportStart(queue, c);
     expect(await queue.takenAt(START + 1200)).to.equal('d');
     await queue.expectCounts({ limited: 1, inFlight: 3, completed: 1 });
+    await setLimits(queue, { rate: { ...rate, ms: 50 } });
+    expect(await queue.takeIds(9), 'once the period is shorter').to.equal('e');
   });
 
   for (const [what, settlement, times, next, countsFrom] of [
