@@ -110,9 +110,13 @@ describe('embedded services', () => {
     it('tick for the chosen symbols, with a history, and end all reading when they stop', async () => {
       const { mock: follows } = mock.method(Ticker.prototype, 'follow');
       const { ticker, stop } = await embed({ ...OFF, TICK_INTERVAL_MS: 50 });
-      const prices = ticker.prices({ symbols: ['ETH-USD'] });
+      const abort = new AbortController();
+      const prices = ticker.prices({ symbols: ['ETH-USD'], signal: abort.signal });
       for (let tick = 0; tick < 3; tick++)
         expect((await prices.next()).value?.map(({ symbol }) => symbol)).to.deep.equal(['ETH-USD']);
+      const next = errorOf(() => prices.next());
+      abort.abort(new Error('enough'));
+      expect(await Promise.race([next, new Promise(setImmediate)])).to.include({ message: 'enough' });
       expect((await ticker.history({ seconds: 60 })).interval_ms).to.equal(50);
       expect(await ticker.history({ seconds: 0 }).catch(({ status }) => status)).to.equal(400);
       const unknown = await errorOf(() => ticker.prices({ symbols: ['DOGE-USD'] }).next());

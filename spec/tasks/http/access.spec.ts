@@ -320,7 +320,7 @@ describe('a token for tasks', () => {
 
   it('shows all tasks of a limit key, and no callback to a host of that name', async () => {
     const { tasks, submit, tokenFor, statusOf, listed } = await startSecured();
-    const limit_key = 'acme & söhne';
+    const limit_key = 'acme & "söhne"';
     const [first, second] = [await submit({ limit_key }), await submit({ limit_key })];
     const hidden = [await submit(), await submit({ action: 'callback', limit_key })];
     const headers = await tokenFor(`limit-keys/${encodeURIComponent(limit_key)}`, { cancel: true });

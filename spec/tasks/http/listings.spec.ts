@@ -154,7 +154,7 @@ describe('GET /tasks/search', () => {
       [{ action: 'mail', limit_key: 'acme' }, [queued]],
       [{ id: (completed as string).slice(0, 14).toUpperCase() }, [completed]],
       [{ schedule: 'nightly' }, []],
-      [{ since: '9999999999' }, []],
+      [{ since: '99999999999', text: 'x'.repeat(256) }, []],
       [{ until: '9999999999.1234567', limit: '1' }, [scheduled]],
     ] as [Record<string, string>, string[]][])
       expect(idsOf(await search(server, query)), JSON.stringify(query)).to.deep.equal(ids);

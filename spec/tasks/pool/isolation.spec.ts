@@ -41,7 +41,8 @@ describe('a pool whose threads have processes of their own', () => {
     const { run, output, pool } = await startHandlers(handlers, own);
     await run('pid');
     const pid = output();
-    for (const signal of ['SIGINT', 'SIGTERM']) process.kill(pid, signal);
+    // To its group, which is not that of the service, because Ctrl-C in a terminal reaches all processes of that one.
+    for (const signal of ['SIGINT', 'SIGTERM']) process.kill(-pid, signal);
     expect([await run('pid'), output()]).to.deep.equal([returned, pid]);
     await pool.stop(Promise.resolve());
     expect(isAlive(pid)).to.equal(false);
