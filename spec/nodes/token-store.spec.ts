@@ -3,7 +3,7 @@ import type { Query } from '../../db/postgres/database.ts';
 import { NodeTokenStore, type NodeTokenStoreOptions } from '../../main/nodes/token-store.ts';
 import { type TokenStore, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
-import { errorOf } from '../store/stage.ts';
+import { errorOf, numbers } from '../store/stage.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, migratedSchema, openDatabase } from '../support/servers.ts';
@@ -116,6 +116,14 @@ describeWithPostgres('the token stores of several nodes', () => {
       expect([isTrusted(store), isTrusted(store) && store.has('a')]).to.deep.equal([isTrustedNow, isTrustedNow]);
     });
   }
+
+  it('read all of many tokens again', async () => {
+    const query = (async (text, [id] = []) => (text.startsWith('SELECT id, key_id') ? [token(`${id}`)] : [])) as Query;
+    const { bus, store, removed } = await openNode((await migratedSchema()).url, { database: { query } });
+    for (const id of numbers(5001)) await store.find(id);
+    for (const event of ['lost', 'up'] as const) bus.receiving.emit(event);
+    await until(() => isTrusted(store) && removed.length === 5001);
+  });
 
   for (const revoker of ['this node', 'another node', 'a node that is not heard'])
     it(`never cache a token that ${revoker} revokes while it is read`, async () => {

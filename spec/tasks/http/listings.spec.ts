@@ -153,6 +153,7 @@ describe('GET /tasks/search', () => {
       [{ cause: 'no SKU' }, [failed]],
       [{ action: 'mail', limit_key: 'acme' }, [queued]],
       [{ id: (completed as string).slice(0, 14).toUpperCase() }, [completed]],
+      [{ id: failed }, [failed]],
       [{ schedule: 'nightly' }, []],
       [{ since: '99999999999', text: 'x'.repeat(256) }, []],
       [{ until: '9999999999.1234567', limit: '1' }, [scheduled]],
