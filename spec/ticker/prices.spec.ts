@@ -172,8 +172,8 @@ describe('the kept history of prices', () => {
     await leader.stop();
     clock.advance(60_000);
     await until(async () => (await other.timestamps(900)).join() === [START, START + 1].join());
-    await other.stop();
     store.saved = 'damaged';
+    await other.stop();
     const next = await startNode(store, clock);
     expect(next.timestamps(900)).to.deep.equal([]);
     await next.stop();
