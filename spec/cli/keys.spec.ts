@@ -49,8 +49,8 @@ describe('npm run keys', () => {
   it('lists the keys by their last four characters', async () => {
     const { keys, beside } = await fresh();
     expect((await keys('list')).stdout).to.equal('id  user  role  created  key\n');
-    beside.prepare(insert).run(`${'k'.repeat(28)}wxyz`, 'alice', 'user', 1_700_000_000);
-    beside.prepare(insert).run('short', 'bob\u001b[2J', 'auditor', 0);
+    beside.prepare(insert).run(`${'k'.repeat(12)}wxyz`, 'alice', 'user', 1_700_000_000);
+    beside.prepare(insert).run('k'.repeat(15), 'bob\u001b[2J', 'auditor', 0);
     const { code, stdout } = await keys('list');
     expect(code).to.equal(0);
     expect(stdout.split('\n')).to.deep.equal([

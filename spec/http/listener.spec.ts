@@ -6,9 +6,10 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { jsonHeaders } from '../../main/http/json-reply.ts';
 import { listen, timeouts } from '../../main/http/listener.ts';
-import { checkPorts } from '../../main/http/port-check.ts';
+import { checkPorts, type PlannedListener } from '../../main/http/port-check.ts';
 import { READING_MS } from '../../main/http/turn-limit.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { freePort } from '../support/free-port.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
 import { connectHalfOpen, connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
@@ -33,13 +34,17 @@ describe('the listener', () => {
     expect((await request(`http://127.0.0.1:${listener.port}`)).body).to.equal('fine');
   });
 
-  it('whose address is taken is named, and not one with the same port on another address', async () => {
-    const { port } = (await serve(fine)).listener;
-    const planned = (name: string, host: string) => ({
+  it('whose address is taken is named, and not one with the same port on another address, and two that exclude each other are both named', async () => {
+    const planned = (name: string, host: string | undefined, port: number) => ({
       ...{ host, port, variables: { host: `${name}_HOST`, port: `${name}_PORT` } },
     });
-    const failure = checkPorts([planned('A', '127.0.0.2'), planned('B', '127.0.0.1')]);
-    expect((await failure.catch((error) => error)).message).to.match(/^port \d+ is in use: .*B_PORT/);
+    const failure = (...all: PlannedListener[]) => checkPorts(all).catch(({ message }) => message);
+    const { port } = (await serve(fine)).listener;
+    const taken = await failure(planned('A', '127.0.0.2', port), planned('B', '127.0.0.1', port));
+    expect(taken).to.match(/^port \d+ is in use: .*B_PORT/);
+    const free = await freePort();
+    const both = await failure(planned('A', undefined, free), planned('B', '127.0.0.1', free));
+    expect(both).to.match(/^A_PORT and B_PORT are both \d+/);
   });
 
   it('queues a thousand connections that arrive together', async function () {

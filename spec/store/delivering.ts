@@ -110,11 +110,12 @@ export function describeDelivering({ it }: QueueTests): void {
     queue.now += 10;
     const third = await queue.next();
     expect(third).to.include({ attempt: 3, crashes: 1 });
-    await queue.settle(third, discard('third'));
+    await queue.settle(third, discard('third'), { startedAt: queue.now + 5, endedAt: queue.now });
     const letter = await queue.message('a');
     expect(letter).to.include({ state: 'failed', attempts: 3, reason: 'third' });
     expect(reasonsOf(letter)).to.deep.equal(['first', 'second', 'third']);
     expect(letter.history.attempts.map(({ endedAt }) => endedAt - START)).to.deep.equal([-1, 20, 30]);
+    expect(letter.history, 'whatever the clock says').to.include({ waitedMs: 0, ranMs: 4 });
   });
 
   it('a retry keeps the newest 20 attempts, each reason cut to 1000 characters, and the newest five stacks', async (queue) => {

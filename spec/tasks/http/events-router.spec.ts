@@ -181,6 +181,7 @@ describe('GET /tasks/events', () => {
     clock.advance(60_000);
     await turn();
     expect(connection?.writableLength, 'no more comments').to.be.at.most(held);
+    own.events.record(completed);
     own.events.close();
     own.events.record(completed);
     expect(clock.timers).to.equal(0);

@@ -106,9 +106,11 @@ describe('a pool without a handlers module', () => {
   });
 
   it('gives a task to the thread with the fewest', async () => {
-    const { pool, run, held } = await startBuiltIns({ TASK_CONCURRENCY: '2', TASK_PREFETCH: '4' });
+    const { pool, run, held, starts } = await startBuiltIns({ TASK_CONCURRENCY: '2', TASK_PREFETCH: '3' });
     const waits = run('wait', held.data);
     expect([await run('return'), pool.busy]).to.deep.equal([returned, 1]);
+    for (const _ of [3, 4]) void run('return');
+    expect(starts().join(''), 'the whole window').to.equal('1234');
     held.release();
     expect(await waits).to.deep.equal(returned);
   });
