@@ -9,6 +9,7 @@ import { TaskProcesses } from '../../../main/tasks/pool/task-processes.ts';
 import { threadFile } from '../../../main/threads/supervised-thread.ts';
 import type { TaskProcessStart, TaskThreadStart } from '../../../workers/tasks/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
 import { post, startServices } from '../../support/program.ts';
 import { until } from '../../support/until.ts';
 import { returned, startHandlers, writeHandlers } from '../handlers/handling.ts';
@@ -149,12 +150,15 @@ describe('the processes of threads', () => {
     expect(children.map(({ kill }) => kill.mock.callCount())).to.deep.equal([1]);
   });
 
-  it('are no start of a pool if one ends after its own test, while another loads', async () => {
+  it('are no start of a pool if one ends after its own test, while another loads for up to 20 s', async () => {
     const children = playChildren();
-    const started = startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch(({ message }) => message);
+    const clock = new ManualClock();
+    const started = startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }, clock).catch(({ message }) => message);
     await until(() => children.length === 2);
     children[0]?.load();
     children[0]?.kill();
+    clock.advance(19_999);
+    await new Promise(setImmediate);
     children[1]?.load();
     expect(await started).to.equal('the task threads do not start: a thread ended during the test');
     expect(children, 'none in place of those that its stop ends').to.have.length(3);
