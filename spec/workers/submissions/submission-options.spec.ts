@@ -7,7 +7,7 @@ const NOW = 1_795_348_800_500;
 const YEAR = 366 * 24 * 60 * 60;
 
 describe('the options of a submission', () => {
-  it('make a task due at once or later, with any priority', () => {
+  it('make a task due at once or later, with any priority, and a limit key of up to 255 characters', () => {
     for (const [fields, ms] of [
       [{ action: 'sum' }, undefined],
       [{ delay: 0.25 }, 250],
@@ -32,6 +32,8 @@ describe('the options of a submission', () => {
     const withKey = (seconds: number) => submissionOptions({ run_at: NOW / 1000 - seconds }, NOW, [], true);
     expect([86_460, 86_460.1].map(withKey)).to.deep.equal([{}, { error: 'invalidRunAt' }]);
     for (const priority of [1, 5]) expect(submissionOptions({ priority }, NOW)).to.deep.equal({ priority });
+    const limitKey = 'k'.repeat(255);
+    expect(submissionOptions({ limit_key: limitKey }, NOW)).to.deep.equal({ limitKey });
   });
 
   it('are refused if the time is none, has no offset, or is too early or too late', () => {
