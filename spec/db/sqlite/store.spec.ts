@@ -79,12 +79,13 @@ describe('SqliteStore', () => {
     expect(idsOf(others)).to.equal('bc');
   });
 
-  it('a data folder whose file is replaced has the queue of the other file, and none if it is deleted', async () => {
+  it('a data folder whose file is replaced has the queue of the other file, after that of before meanwhile, and keeps none if it is deleted', async () => {
     const [{ queue, folder }, other] = [await start(), await start()];
     await queue.running('ab');
     await other.queue.publish('cd');
     await other.store.close();
-    for (const suffix of ['-wal', '-shm']) rmSync(join(folder, `tasks.db${suffix}`));
+    for (const suffix of ['', '-wal', '-shm']) rmSync(join(folder, `tasks.db${suffix}`));
+    await queue.expectCounts({ accepted: 2, inFlight: 2 });
     renameSync(join(other.folder, 'tasks.db'), join(folder, 'tasks.db'));
     expect(await queue.takeIds(1)).to.equal('c');
     await queue.expectCounts({ accepted: 2, waiting: 1, inFlight: 1 });
