@@ -29,6 +29,8 @@ import { connect, type StreamClient } from './websocket.ts';
 export interface TickerBundleOptions {
   /** Whether the numbers of ticks continue from other nodes. */
   continues?: boolean;
+  /** Interval of the numbered stream, which has no ticks of its own. */
+  streamMs?: number;
   maxConnections?: number;
   lifetimeSeconds?: number;
   maxTokens?: number;
@@ -48,7 +50,8 @@ export type TickerBundle = Awaited<ReturnType<typeof startTickerBundle>>;
 /** Starts service A on its own listener. Without `intervalMs`, the ticker only records its messages. */
 export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const { lifetimeSeconds = 3600, maxTokens = 100_000, maxTokensPerKey = 1000, policies, maxConnections } = options;
-  const { perMinute = 1_000_000, expiryCloses = true, clock = systemClock, continues = true, intervalMs } = options;
+  const { perMinute = 1_000_000, expiryCloses = true, clock = systemClock, continues = true } = options;
+  const { intervalMs, streamMs = 500 } = options;
   const dataDir = await migratedFolder();
   const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
@@ -75,7 +78,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const toClients = { broadcast: relay.broadcast.bind(relay), replay: relay.replay.bind(relay) };
   let history = priceHistory(defaultSymbols, 1000);
   let numbered = new NumberedStream(
-    { symbols: defaultSymbols, intervalMs: 500, actors, ...toClients, continues },
+    { symbols: defaultSymbols, intervalMs: streamMs, actors, ...toClients, continues },
     { epoch: 1, number: 0, prices: [42_000, 2500, 95], timestamp: 0 },
   );
   if (intervalMs === undefined) actors.register(TICKER, ticker);

@@ -8,8 +8,8 @@ import { connect, type StreamClient, type StreamMessage } from '../support/webso
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 
 /** Starts the stream at tick 0 of epoch 1, without ticks of its own. */
-async function start(continues = true) {
-  const bundle = await startTickerBundle({ limits: { maxMessagesPerSecond: 1e6 }, continues });
+async function start(continues = true, streamMs = 500) {
+  const bundle = await startTickerBundle({ limits: { maxMessagesPerSecond: 1e6 }, continues, streamMs });
   const { numbered } = bundle;
   /** Sends the next ticks. Prices tell their number. */
   const tick = (count = 1, epoch = numbered.newest.epoch) => {
@@ -141,17 +141,18 @@ describe('a client of ticker.v2 that resumes', () => {
     }
   });
 
-  for (const [rule, made, from, expected, continues = true] of [
+  for (const [rule, made, from, expected, continues, streamMs] of [
     ['gets nothing if it has all', '1/1-3', [1, 3], ''],
     ['gets a gap for what is older than the last 900 ticks', '1/1-1000', [1, 42], 'gap:43-100 1/101-1000'],
+    ['gets a gap for what is older than 900 seconds', '1/1-30', [1, 0], 'gap:1-12 1/13-30', true, 50_000],
     ['gets a gap for what the node has missed', '1/3-4', [1, 0], 'gap:1-2 1/3-4'],
     ['gets a repeated tick once', '1/1-3 1/3', [1, 1], '1/2-3'],
     ['gets the ticks of later leaders', '1/1-2 5/3-4', [1, 1], '1/2 5/3-4'],
     ['gets all after a gap of unknown size if its epoch is unknown', '1/1-2 5/3-4', [6, 3], 'gap:? 1/0-2 5/3-4'],
     ['also gets all if its tick is still to come on a single node', '1/1-3', [1, 4], 'gap:? 1/0-3', false],
-  ] as [string, string, [number, number], string, boolean?][]) {
+  ] as [string, string, [number, number], string, boolean?, number?][]) {
     it(rule, async () => {
-      const { join, numbered, tick } = await start(continues);
+      const { join, numbered, tick } = await start(continues, streamMs);
       for (const [epoch = 0, number = 0] of listed(made).map((each) => each.split('/').map(Number)))
         numbered.add({ epoch, number, prices: [1, 2, 3], timestamp: 0 });
       const client = await join();

@@ -105,6 +105,7 @@ describe('a module as the price source', () => {
     expect(await logged(({ msg }) => msg.startsWith('the ticker thread ended'))).to.include({ code: 5 });
     await tickWith(([price]) => price === 42_002);
     expect(ticker.source.problem).to.equal(undefined);
+    expect(ticker.numbered.newest.number, 'after nine of the thread that ended').to.be.above(8);
   });
 });
 

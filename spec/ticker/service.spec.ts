@@ -18,10 +18,11 @@ import { fakeFeed } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 type Backend = Awaited<ReturnType<typeof openBackend>>;
+type Bounds = Partial<ConnectionShares>;
 
 /** Starts service A with a feed whose ticks the spec sends, and with other parts of the backend if given. */
-async function begin(replace: Partial<Backend> = {}, clock = systemClock, bounds: Partial<ConnectionShares> = {}) {
-  const config = loadConfig({ ...(await freshSettings()), TICK_INTERVAL_MS: '2000' });
+async function begin(replace: Partial<Backend> = {}, clock = systemClock, bounds: Bounds = {}, intervalMs = '2000') {
+  const config = loadConfig({ ...(await freshSettings()), TICK_INTERVAL_MS: intervalMs });
   const { log } = captureLog();
   const backend = await openBackend(config, systemClock, systemRandom, log);
   afterTest(() => backend.close());
@@ -32,32 +33,34 @@ async function begin(replace: Partial<Backend> = {}, clock = systemClock, bounds
 }
 
 describe('service A', () => {
-  it('is ready while it hears ticks, and takes part from its start to its stop', async () => {
-    let now = 1_790_000_000_000;
-    const { service, calls, tick, feed, backend } = await begin({}, { ...systemClock, now: () => now });
-    const check = () => service.checks.ticker?.();
-    try {
-      expect([calls[0], check()]).to.deep.equal([true, 'no tick yet']);
-      tick();
-      now += 5_999;
-      expect(check()).to.equal(undefined);
-      now += 1;
-      expect(check()).to.equal('no tick from the leader for 6.0 s');
-      tick();
-      expect(check()).to.equal(undefined);
-      tick('BTC-USD,ETH-USD,XRP-USD');
-      expect(check()).to.equal(undefined);
-      now += 6_000;
-      expect(check()).to.match(/^the ticks of the leader have other symbols: set TICKER_SYMBOLS /);
-      tick();
-      expect(check()).to.equal(undefined);
-    } finally {
-      Object.assign(feed, { isLeader: true });
-      mock.method(backend.store, 'saveHistory', async () => void calls.push('saved'));
-      await service.stop(Promise.resolve());
-    }
-    expect([...new Set(calls.slice(calls.indexOf('saved')))]).to.deep.equal(['saved', false, 'closed']);
-  });
+  for (const [intervalMs, seconds] of Object.entries({ 2000: 6, 500: 3 }))
+    it(`is ready while it hears ticks, and takes part from its start to its stop: every ${intervalMs} ms`, async () => {
+      let now = 1_790_000_000_000;
+      const clock = { ...systemClock, now: () => now };
+      const { service, calls, tick, feed, backend } = await begin({}, clock, {}, intervalMs);
+      const check = () => service.checks.ticker?.();
+      try {
+        expect([calls[0], check()]).to.deep.equal([true, 'no tick yet']);
+        tick();
+        now += 1000 * seconds - 1;
+        expect(check()).to.equal(undefined);
+        now += 1;
+        expect(check()).to.equal(`no tick from the leader for ${seconds}.0 s`);
+        tick();
+        expect(check()).to.equal(undefined);
+        tick('BTC-USD,ETH-USD,XRP-USD');
+        expect(check()).to.equal(undefined);
+        now += 1000 * seconds;
+        expect(check()).to.match(/^the ticks of the leader have other symbols: set TICKER_SYMBOLS /);
+        tick();
+        expect(check()).to.equal(undefined);
+      } finally {
+        Object.assign(feed, { isLeader: true });
+        mock.method(backend.store, 'saveHistory', async () => void calls.push('saved'));
+        await service.stop(Promise.resolve());
+      }
+      expect([...new Set(calls.slice(calls.indexOf('saved')))]).to.deep.equal(['saved', false, 'closed']);
+    });
 
   it('buffers little for a client, and has no more connections than its shares of the open files', async () => {
     const { service } = await begin({}, systemClock, { ticker: 4, webSockets: 1 });

@@ -46,7 +46,7 @@ const status =
     response.writeHead(code, headers).end(body);
 const failed = (reason: string, permanent = false) => ({ ended: 'raised', permanent, reason });
 
-const row = { id: 't', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 2 };
+const row = { id: 't', payload: '"ü"', status: 'completed', result: '{}', created_at: 1, processed_at: 2 };
 const failure = { state: 'failed', attempts: 1, reason: 'no', history: NO_ATTEMPTS };
 const message = { id: 't', body: '{}', ...failure } as unknown as StoredMessage;
 

@@ -75,7 +75,7 @@ const handlers = `
     log.warn({ err: new TypeError('broken'), level: 0, time: 0, msg: 'other' }, 'fields first');
     log.debug({ task: 'another' });
     console.error('of %s', 'console');
-    process.stdout.write('directly\\n');
+    await new Promise((written) => process.stdout.write('directly\\n', written));
     process.emitWarning('it is outdated', 'DeprecationWarning');
     await new Promise(setImmediate);
   },

@@ -13,6 +13,7 @@ describe('readThrown', () => {
     for (const [thrown, reason] of [
       ...[[null, 'null'] as const, [undefined, 'undefined'] as const, ['text', 'text'] as const],
       [Symbol('odd'), 'Symbol(odd)'],
+      ['x'.repeat(1001), 'x'.repeat(1000)],
       [Object.defineProperty(new Error(), 'message', { get: refuse }), 'an error that cannot be read'],
       [Object.defineProperty(new Error('nameless'), 'name', { get: refuse }), 'nameless'],
       [new Proxy({}, { get: refuse, getPrototypeOf: refuse }), 'an error that cannot be read'],
