@@ -206,16 +206,17 @@ export function describeDelivering({ it }: QueueTests): void {
     return [await store.runNow(id, (task) => told.push(`${task.id} ${task.action}`)), ...told];
   };
 
-  it('running now makes a scheduled or retrying message due', async (queue) => {
+  it('running now makes a scheduled or retrying message due, behind those that wait', async (queue) => {
     await queue.settleAll(await queue.running('a'), retry(START + 60_000));
     await queue.publish('b', { runAt: START + 60_000 });
+    await queue.publish('cd');
     queue.now += 5;
     expect(await runNow(queue, 'b')).to.deep.equal(['due', 'b sum']);
     queue.now += 5;
     expect(await runNow(queue, 'a')).to.deep.equal(['due', 'a sum']);
-    await queue.expectCounts({ scheduled: 0, retrying: 0, waiting: 2 });
-    const taken = (await queue.takeAll(2)).map(({ id, attempt, dueAt }) => `${id} ${attempt} ${dueAt - START}`);
-    expect(taken).to.deep.equal(['b 1 5', 'a 2 10']);
+    await queue.expectCounts({ scheduled: 0, retrying: 0, waiting: 4 });
+    const taken = (await queue.takeAll(4)).map(({ id, attempt, dueAt }) => `${id} ${attempt} ${dueAt - START}`);
+    expect(taken).to.deep.equal(['c 1 0', 'd 1 0', 'b 1 5', 'a 2 10']);
   });
 
   it('running now changes nothing if the message waits, runs or has ended, or is unknown', async (queue) => {

@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 import { writeHandlers } from './handlers/handling.ts';
 
 /** Starts service B on a store that reports what a spec puts into `faults`. */
-async function start(env: Record<string, string> = {}) {
+async function start(env: Record<string, string> = {}, lost: readonly TaskSubject[] = []) {
   const config = loadConfig({ ...(await freshSettings()), ...env });
   const { log, lines } = captureLog();
   const backend = await openBackend(config, clock, random, log);
@@ -24,6 +24,8 @@ async function start(env: Record<string, string> = {}) {
   const counts = store.counts.bind(store) as () => QueueCounts;
   store.counts = () => ({ ...counts(), evicted: faults.evicted });
   store.problem = () => faults.problem;
+  const begin = store.start.bind(store);
+  store.start = async () => [...(await begin()), ...lost];
   const close = store.close.bind(store);
   store.close = async () => (await close()) && faults.isKept;
   let recover = (_: Recovery) => {};
@@ -110,12 +112,12 @@ describe('service B', () => {
     expect(await stop()).to.deep.equal({ unfinished: 0, kept: true });
   });
 
-  it('counts the dead letters of a recovery, and reports the ends that it brings', async () => {
-    const { metrics, recover, sent } = await start();
+  it('counts the dead letters of its start and of a recovery, and reports the ends that a recovery brings', async () => {
+    const { metrics, recover, sent } = await start({}, [{ id: 'd', action: 'x' }]);
     const failed = { id: 'a', action: 'x', attempts: 1, reason: 'the process died' };
     const [cancelled, evicted] = ['b', 'c'].map((id) => ({ id, action: 'x' })) as [TaskSubject, TaskSubject];
     recover({ failed: [failed], cancelled: [cancelled], evicted: [evicted] });
-    expect(Object.fromEntries(metrics.dispatcher.metrics.dead)).to.include({ crashes: 1, attempts: 0 });
+    expect(Object.fromEntries(metrics.dispatcher.metrics.dead)).to.include({ crashes: 2, attempts: 0 });
     const events = sent.flatMap((message) => ('event' in message ? [{ ...message.event, at: 0 }] : []));
     const ends = Object.entries({ failed, cancelled, purged: evicted });
     expect(events).to.deep.equal(ends.map(([event, task]) => ({ event, ...task, at: 0 })));

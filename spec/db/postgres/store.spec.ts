@@ -497,10 +497,12 @@ describeWithPostgres('PostgresStore', () => {
     const report = { startedAt: 5, progress: { fraction: 0.5, note: 'half' } };
     await one.store.report([{ delivery, ...report }]);
     expect(await other.message('a')).to.deep.include(report);
+    await other.expectCounts({ inFlight: 1, running: 1 });
     await one.settle(delivery, release);
     await other.next();
     await one.store.report([{ delivery, ...report }]);
     expect(await other.message('a')).to.include({ startedAt: undefined, progress: undefined });
+    await other.expectCounts({ inFlight: 1, running: 0 });
   });
 
   it('two nodes recover the messages of a node that is gone, once, and none of a node that is there', async () => {

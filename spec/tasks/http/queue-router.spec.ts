@@ -18,9 +18,11 @@ describe('the queue', () => {
       latency: { window_seconds: 300, waiting: null, running: null },
     });
     for (let i = 0; i < 3; i++) await submitTask();
-    const [dead, running, taken] = (await takeAll(3)) as [Delivery, Delivery, Delivery];
+    const [dead, taken, running] = (await takeAll(3)) as [Delivery, Delivery, Delivery];
     await settle(dead, discard());
     queue.reportStart(running);
+    const { tasks } = (await ask('GET /queue/tasks?state=running'))[1];
+    expect(tasks.map(({ id }: Delivery) => id), 'first started first').to.deep.equal([running.id, taken.id]);
     await submitTask();
     const task = { action: 'sum' };
     expect((await ask('POST /tasks', task))[0]).to.equal(500);
