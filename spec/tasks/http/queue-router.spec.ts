@@ -22,7 +22,7 @@ describe('the queue', () => {
     await settle(dead, discard());
     queue.reportStart(running);
     const { tasks } = (await ask('GET /queue/tasks?state=running'))[1];
-    expect(tasks.map(({ id }: Delivery) => id), 'first started first').to.deep.equal([running.id, taken.id]);
+    expect(tasks.map(({ id }: Delivery) => id)).to.deep.equal([running.id, taken.id]);
     await submitTask();
     const task = { action: 'sum' };
     expect((await ask('POST /tasks', task))[0]).to.equal(500);
