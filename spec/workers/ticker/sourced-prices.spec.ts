@@ -127,7 +127,7 @@ describe('prices of a source', () => {
   });
 
   for (const [intervalMs, limitMs] of Object.entries({ 1000: 10_000, 6000: 12_000 }))
-    it(`are asked for again if an answer is missing for ${limitMs} ms with an interval of ${intervalMs} ms, and its late arrival has no effect`, async () => {
+    it(`are asked for again if an answer is missing for ten seconds or two intervals, and its late arrival has no effect: ${limitMs} ms`, async () => {
       const time = stopTime();
       const answer = Promise.withResolvers<number[]>();
       const never = Promise.withResolvers<number[]>().promise;
