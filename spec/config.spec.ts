@@ -198,9 +198,10 @@ describe('the configuration', () => {
   it('takes hosts of callbacks with one or two secrets of 24 to 64 bytes', () => {
     const [one, two] = [Buffer.alloc(24, 1), Buffer.alloc(64, 2)];
     const CALLBACK_SECRET = [one, two].map((key) => `whsec_${key.toString('base64')}`).join(', ');
-    const CALLBACK_HOSTS = 'Example.com, 127.0.0.1:8000,[::1],localhost:1';
+    const CALLBACK_HOSTS = 'Example.com, 127.0.0.1:8000,[::1],[::1]:80,localhost:1,xn--bcher-kva.example';
     const { callbackHosts, callbackSecrets } = loadConfig({ CALLBACK_HOSTS, CALLBACK_SECRET }).tasks;
-    expect(callbackHosts).to.deep.equal(['example.com', '127.0.0.1:8000', '[::1]', 'localhost:1']);
+    const hosts = ['example.com', '127.0.0.1:8000', '[::1]', '[::1]:80', 'localhost:1', 'xn--bcher-kva.example'];
+    expect(callbackHosts).to.deep.equal(hosts);
     expect(callbackSecrets).to.deep.equal([one, two]);
   });
 
@@ -241,7 +242,8 @@ describe('the configuration', () => {
     ['CALLBACK_SECRET', allBad(SECRETS, Array(3).fill(secretOf(24)).join(), 'whsec_####', secretOf(24).slice(6))],
     ['CALLBACK_SECRET', allBad(SECRETS, `${secretOf(24)},`)],
     ['CALLBACK_SECRET', { '': `${SECRET_FORM}, if CALLBACK_HOSTS is set, got nothing` }, { CALLBACK_HOSTS: 'a' }],
-    ['CALLBACK_HOSTS', allBad(HOSTS, 'https://a', '*', 'a,', 'a b')],
+    ['CALLBACK_HOSTS', allBad(HOSTS, 'https://a', '*', '*.a:', 'a/', 'a,', 'a b', 'a@b', 'bücher', 'x'.repeat(254))],
+    ['CALLBACK_HOSTS', allBad(HOSTS, '::1', '[0::1]', '127.1', '0x7f000001', '10.0.0.1:', 'a:0', 'a:65536', 'a:1:2')],
     ['TOKEN_KEY', { '': 'set if DATABASE_URL is, to the same value on all nodes, got nothing' }, { DATABASE_URL }],
     ['QUEUE_DRIVER', { memory: 'unset if DATABASE_URL is set' }, NODE],
     ['DATABASE_URL', allBad(URLS, 'mysql://user:hunter2@x', 'postgres://user:hunter2%@x', 'postgres://x:99999'), NODE],

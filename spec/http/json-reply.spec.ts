@@ -13,7 +13,6 @@ import { connectRaw } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
-/** Starts an app that runs `middleware` below the error middleware. */
 async function start(middleware: Middleware) {
   const captured = captureLog();
   const app = new Koa();

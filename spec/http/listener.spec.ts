@@ -230,11 +230,6 @@ describe('the host of a request', () => {
 /** Timeouts that are exceeded by a slow client and by no other. */
 const SHORT = { headers: 400, request: 800, check: 50, keepAlive: 50, stalled: 4_000, closing: 200 };
 
-function trickle(socket: Socket, byte: string): void {
-  const timer = setInterval(() => socket.write(byte), 10);
-  afterTest(() => clearInterval(timer));
-}
-
 const REQUEST = 'POST / HTTP/1.1\r\nHost: x\r\n';
 
 describe('the listener, with a slow client', () => {
@@ -262,7 +257,8 @@ describe('the listener, with a slow client', () => {
       server.listener.server.on('upgrade', () => expect.fail('no handshake was complete'));
       const raw = await connectHalfOpen(server.listener.port);
       raw.socket.write(start);
-      if (byte !== '') trickle(raw.socket, byte);
+      const timer = byte === '' ? undefined : setInterval(() => raw.socket.write(byte), 10);
+      afterTest(() => clearInterval(timer));
       await until(() => server.sockets.size === 1);
       await until(() => server.sockets.size === 0);
       await raw.until(answer);

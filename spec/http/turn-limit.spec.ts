@@ -5,14 +5,6 @@ import { expect } from 'chai';
 import { READING_MS, ReadingLimit, TURN_BYTES, TurnLimit } from '../../main/http/turn-limit.ts';
 import { countTurns } from '../support/until.ts';
 
-/** Begins work of these costs. Returns for each piece of work the event-loop turn in which it began, counted from 0. */
-async function turnsOf(costs: readonly number[]): Promise<number[]> {
-  const limit = new TurnLimit();
-  const turn = countTurns();
-  const turns = await Promise.all(costs.map((cost) => limit.enter(cost).then(turn)));
-  return turns.map((each) => each - Math.min(...turns));
-}
-
 describe('requests that wait for a turn', () => {
   const fifth = Math.ceil(TURN_BYTES / 5);
   for (const [rule, costs, turns] of [
@@ -22,7 +14,11 @@ describe('requests that wait for a turn', () => {
     ['count as at least a KiB', Array(257).fill(1), [...Array(256).fill(0), 1]],
   ] as const) {
     it(rule, async () => {
-      expect(await turnsOf(costs)).to.deep.equal(turns);
+      const limit = new TurnLimit();
+      const turn = countTurns();
+      const begun = await Promise.all(costs.map((cost) => limit.enter(cost).then(turn)));
+      // Counted from the turn of the first.
+      expect(begun.map((each) => each - Math.min(...begun))).to.deep.equal(turns);
     });
   }
 

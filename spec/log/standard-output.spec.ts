@@ -1,4 +1,4 @@
-import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs';
+import { constants, existsSync, openSync, readSync } from 'node:fs';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { StandardOutput } from '../../main/log/standard-output.ts';
@@ -34,17 +34,11 @@ describe('standard output', () => {
     await lines.end();
   });
 
-  it('tells why its last write failed until one succeeds, and ends at once if it fails', async () => {
+  it('ends at once if its last write fails', async () => {
     const { path, close } = await namedPipe();
     const lines = new StandardOutput(() => {}, openForWrites(path));
     close();
     lines.write('one\n');
-    await until(() => lines.failure?.startsWith('EPIPE') === true);
-    const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    lines.write('two\n');
-    await until(() => lines.failure === undefined);
-    closeSync(reader);
-    lines.write('three\n');
     mock.timers.enable({ apis: ['setTimeout'] });
     await lines.end();
   });

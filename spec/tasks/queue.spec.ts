@@ -152,15 +152,7 @@ async function openNode({ isPaused = false, gate = Promise.resolve() } = {}) {
   const bus: QueueBus = { send: ({ topic }) => void sent.push(topic), follow() {}, listen };
   const opening = Queue.open({ store, bus, onEvent: (event) => events.push(event), clock });
   void opening.then((queue) => queue.on('ready', () => node.readyCalls++));
-  /** Lets the read that follows `change` fail, and the next one a second later succeed. */
-  const failOnce = async (change: () => void) => {
-    reads.isFailing = true;
-    change();
-    await until(() => reads.failures > 0 && clock.timers > 0);
-    reads.isFailing = false;
-    clock.advance(1000);
-  };
-  return { opening, store, clock, node, reads, events, sent, failOnce };
+  return { opening, store, clock, node, reads, events, sent };
 }
 
 describe('the queue of several nodes', () => {
@@ -169,7 +161,7 @@ describe('the queue of several nodes', () => {
     ['messages were missed', ({ miss }) => miss()],
   ] as [string, (node: Node) => void][]) {
     it(`learns of a resumption and of cancellations after ${what}, though the first read fails`, async () => {
-      const { opening, store, node, failOnce } = await openNode({ isPaused: true });
+      const { opening, store, node, reads, clock } = await openNode({ isPaused: true });
       const queue = await opening;
       const ended: string[] = [];
       queue.onCancel(({ id }) => ended.push(id) === 0);
@@ -178,7 +170,11 @@ describe('the queue of several nodes', () => {
       await queue.take(1, true);
       await store.cancel('a');
       expect(queue.isPaused).to.equal(true);
-      await failOnce(() => announce(node));
+      reads.isFailing = true;
+      announce(node);
+      await until(() => reads.failures > 0 && clock.timers > 0);
+      reads.isFailing = false;
+      clock.advance(1000);
       await until(() => !queue.isPaused && node.readyCalls > 0 && ended.length > 0);
       expect(ended).to.deep.equal(['a']);
     });

@@ -104,12 +104,6 @@ async function startSecured({ corsOrigins = [], ...options }: TickerBundleOption
       expect([status, answer.expires_in]).to.deep.equal([200, 3600]);
       return bearer(answer.token);
     },
-    /** Returns the ids that a list shows, or else a search. */
-    async listed(headers: Record<string, string>, path = '/tasks/search'): Promise<string[]> {
-      const [, { tasks: found, count, total = count }] = await tasks.ask(`GET ${path}`, undefined, headers);
-      expect(total).to.equal(found.length);
-      return found.map(({ id }: { id: string }) => id);
-    },
   };
 }
 
@@ -297,7 +291,7 @@ describe('a token for tasks', () => {
   const shared = onceForSuite(() => startSecured());
 
   it('reads, follows and cancels its own task, and opens no other path of either service', async () => {
-    const { tasks, ticker, submit, tokenFor, statusOf, listed, signIn } = await startSecured();
+    const { tasks, ticker, submit, tokenFor, statusOf, signIn } = await startSecured();
     const [own, other] = [await submit(), await submit()];
     const headers = await tokenFor(`tasks/${own}`, { cancel: true });
     const opened = ['/tasks', '/tasks/events', '/tasks/search'].flatMap((path) => withHead(`get ${path}`));
@@ -313,21 +307,21 @@ describe('a token for tasks', () => {
     expect(refused).to.have.property('status', 500);
     expect((await request(`${ticker.url}/prices/history`, { headers })).status).to.equal(403);
     expect((await tasks.ask(`GET /tasks/${own}`, undefined, headers))[1]).to.include({ id: own, status: 'queued' });
-    expect(await listed(headers)).to.deep.equal([own]);
+    expect(await tasks.listed('/tasks/search', headers)).to.deep.equal([own]);
     expect(await statusOf('delete /tasks/{id}', headers, own)).to.equal(204);
     expect(await statusOf('get /tasks/{id}', await signIn(), other)).to.equal(200);
   });
 
   it('shows all tasks of a limit key, and no callback to a host of that name', async () => {
-    const { tasks, submit, tokenFor, statusOf, listed } = await startSecured();
+    const { tasks, submit, tokenFor, statusOf } = await startSecured();
     const limit_key = 'acme & "söhne"';
     const [first, second] = [await submit({ limit_key }), await submit({ limit_key })];
     const hidden = [await submit(), await submit({ action: 'callback', limit_key })];
     const headers = await tokenFor(`limit-keys/${encodeURIComponent(limit_key)}`, { cancel: true });
     expect(await statusOf('get /tasks/{id}', headers, hidden[1])).to.equal(404);
     for (const delivery of await tasks.takeAll(4)) if (delivery.id !== second) await tasks.complete(delivery);
-    expect(await listed(headers, '/tasks')).to.deep.equal([first]);
-    expect(await listed(headers)).to.deep.equal([second, first]);
+    expect(await tasks.listed('/tasks', headers)).to.deep.equal([first]);
+    expect(await tasks.listed('/tasks/search', headers)).to.deep.equal([second, first]);
     for (const [query, status] of [
       ['action=sum', 403],
       [`before=${first}`, 200],
@@ -422,15 +416,15 @@ describe('a token for tasks', () => {
   });
 
   it('of a submitter shows and cancels what its user has submitted', async () => {
-    const { tasks, signIn, submit, statusOf, listed } = await startSecured();
+    const { tasks, signIn, submit, statusOf } = await startSecured();
     const submitter = await signIn('alice', await scopeOf('submitter'));
     const client = await followEvents(tasks.url, submitter);
     const other = await submit();
     const [done, waiting] = [await tasks.submitTask({}, submitter), await tasks.submitTask({}, submitter)];
     expect((await client.next())?.data).to.include({ id: done, status: 'queued' });
     for (const delivery of await tasks.takeAll(2)) await tasks.complete(delivery);
-    expect(await listed(submitter, '/tasks')).to.deep.equal([done]);
-    expect(await listed(submitter)).to.deep.equal([waiting, done]);
+    expect(await tasks.listed('/tasks', submitter)).to.deep.equal([done]);
+    expect(await tasks.listed('/tasks/search', submitter)).to.deep.equal([waiting, done]);
     for (const [operation, id, status] of [
       ['get /tasks/{id}', other, 404],
       ['delete /tasks/{id}', other, 404],

@@ -18,13 +18,6 @@ function completed(number: number, action = 'sum', text = ''): TaskRow {
 
 const idsOf = ({ tasks }: { tasks: { id: string }[] }) => tasks.map(({ id }) => id);
 
-/** Returns the listed ids, which must be as many as the count says. */
-async function listed({ tasksUrl }: TasksServer, query = ''): Promise<string[]> {
-  const { status, body } = await request(tasksUrl + query);
-  expect([status, body.count], query).to.deep.equal([200, body.tasks.length]);
-  return idsOf(body);
-}
-
 const downFrom = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, index) => from - index);
 
 describe('GET /tasks', () => {
@@ -45,13 +38,13 @@ describe('GET /tasks', () => {
     const server = await startTasksServer();
     server.storeRow(...downFrom(149, 0).map((number) => completed(number)));
     for (const query of ['', '?', '?summary=0'])
-      expect(await listed(server, query), query).to.deep.equal(downFrom(149, 50).map(idOf));
-    for (const summary of [0, 1])
-      expect(await listed(server, `?before=${idOf(50)}&summary=${summary}`)).to.deep.equal(downFrom(49, 0).map(idOf));
+      expect(await server.listed(`/tasks${query}`), query).to.deep.equal(downFrom(149, 50).map(idOf));
+    for (const query of ['summary=0', 'summary=1'])
+      expect(await server.listed(`/tasks?before=${idOf(50)}&${query}`)).to.deep.equal(downFrom(49, 0).map(idOf));
     const { read } = server.store.reads.rows;
     // As if the newest row had been deleted since it was found.
     mock.method(server.store.reads.rows, 'read', ((ids, part) => read(ids.slice(1), part)) as typeof read);
-    expect(await listed(server)).to.deep.equal(downFrom(148, 50).map(idOf));
+    expect(await server.listed('/tasks')).to.deep.equal(downFrom(148, 50).map(idOf));
   });
 
   it('answers with the rows of exactly this status and this action', async () => {
@@ -67,7 +60,7 @@ describe('GET /tasks', () => {
       'status=COMPLETED': [],
       [`action=sum&before=${idOf(0)}`]: [],
     }))
-      expect(await listed(server, `?${query}`), query).to.deep.equal(ids);
+      expect(await server.listed(`/tasks?${query}`), query).to.deep.equal(ids);
   });
 
   it('answers with the summaries of 100 large rows although each row exceeds the budget of responses, and waits for a turn of its own and one for each row', async () => {
@@ -78,7 +71,7 @@ describe('GET /tasks', () => {
     const turns = mock.method(TurnLimit.prototype, 'enter').mock;
     // As if the newest row had been deleted since it was found.
     mock.method(rows, 'read', ((ids, part) => (ids[0] === idOf(99) ? [] : read(ids, part))) as typeof read);
-    expect(await listed(server, '?summary=1')).to.deep.equal(downFrom(98, 0).map(idOf));
+    expect(await server.listed('/tasks?summary=1')).to.deep.equal(downFrom(98, 0).map(idOf));
     const costs = turns.calls.map(({ arguments: [cost = 0] }) => Math.floor(cost / 100_000));
     expect(costs).to.deep.equal([2, ...Array(100).fill(1)]);
   });

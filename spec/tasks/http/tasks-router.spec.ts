@@ -30,14 +30,18 @@ describe('POST /tasks', () => {
     return queued[0] as (typeof queued)[0];
   }
 
-  it('queues id, action, data and the time in Unix seconds, an empty object if data is missing, __proto__ as any key, and the last of keys that are given twice', async () => {
+  it('queues id, action, data and the time in Unix seconds, an empty object if data is missing, __proto__ as any key, the last of keys that are given twice, and 512 levels', async () => {
     const before = Math.floor(systemClock.now() / 1000);
+    const deepest = `{"a":${'['.repeat(510)}${']'.repeat(510)}}`;
+    const brackets = JSON.stringify(`"\\${'[{'.repeat(5000)}\\"`);
     for (const [body, expected] of Object.entries({
       '{"action":"uppercase","data":{"text":"ü"},"id":"mine","created_at":1,"more":2}':
         '"action":"uppercase","data":{"text":"ü"}',
       '{"action":"sum"}': '"action":"sum","data":{}',
       '{"action":"x","data":{"__proto__":{"admin":true}}}': '"action":"x","data":{"__proto__":{"admin":true}}',
       '{"action":1,"action":"last","data":[],"data":{"a":1,"a":2}}': '"action":"last","data":{"a":2}',
+      [`{"action":"x","data":${deepest}}`]: `"action":"x","data":${deepest}`,
+      [`{"action":${brackets}}`]: `"action":${brackets},"data":{}`,
     })) {
       const { id, text } = await accept(body);
       const [, created_at] = /^.*"created_at":(\d+)\}$/.exec(text) ?? [];
@@ -163,19 +167,15 @@ describe('a callback_url', () => {
   const start = () =>
     startTasksServer({ callbackHosts: ['example.com'], actions: { own: { callback: DEFAULT }, slow } });
 
-  it('is stored with its task and shown until the task is completed', async () => {
-    const { submitTask, take, settle, find } = await start();
+  it('is stored with its task and shown until the task is completed, or refused, also in a large body, which the submission thread parses', async () => {
+    const { ask, submitTask, take, settle, find } = await start();
+    const evil = { action: 'sum', callback_url: 'http://evil.example/', data: { text: 'x'.repeat(20_000) } };
+    expect((await ask('POST /tasks', evil))[1]).to.include({ error: 'invalid callback_url', path: '/callback_url' });
     const id = await submitTask({ callback_url: `${URL}#part` });
     expect(await find(id)).to.include({ status: 'queued', callback_url: URL });
     await settle(await take(), discard());
     expect(await find(id)).to.include({ status: 'failed', callback_url: URL });
     expect((await take()).callbackOf).to.equal(id);
-  });
-
-  it('is refused if its host is not allowed, also in a large body, which the submission thread parses', async () => {
-    const { ask } = await start();
-    const evil = { action: 'sum', callback_url: 'http://evil.example/', data: { text: 'x'.repeat(20_000) } };
-    expect((await ask('POST /tasks', evil))[1]).to.include({ error: 'invalid callback_url', path: '/callback_url' });
   });
 
   it('is taken from the action if the submission has none', async () => {

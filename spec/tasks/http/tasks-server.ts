@@ -151,6 +151,13 @@ export async function startTasksServer(options: Options = {}) {
       return body.id;
     },
     ask,
+    /** Returns the ids that a list or a search shows, which must be as many as it counts. */
+    async listed(path: string, headers?: Record<string, string>): Promise<string[]> {
+      const [status, answer] = await ask(`GET ${path}`, undefined, headers);
+      const { tasks, dead_letters: rows = tasks, count, total = count } = answer;
+      expect([status, count, total], path).to.deep.equal([200, rows.length, rows.length]);
+      return rows.map(({ id }: { id: string }) => id);
+    },
     find: async (id: string) => (await request(`${tasksUrl}/${id}`)).body,
     queued: async (): Promise<Message[]> => [...(await queue.take(10_000, true)).deliveries],
     take: async () => (await takeAll(1))[0] as Delivery,

@@ -115,14 +115,6 @@ describe('the scheduler', () => {
     expect(await made(3 * HOUR, MINUTE)).to.have.length(181);
   });
 
-  it('is woken by a schedule that is due earlier', async () => {
-    const { put, clock, made } = await open();
-    await put({ cron: '0 3 * * *' }, 'later');
-    await put({ cron: '45 * * * * *' }, 'sooner');
-    clock.advance(14_999);
-    expect([await made(), await made(1, 1)]).to.deep.equal([[], [15]]);
-  });
-
   it('finds out within a minute that the machine has slept until after a time', async () => {
     const { put, clock, made } = await open();
     await put({ cron: '0 3 * * *' });

@@ -2,12 +2,6 @@ import { expect } from 'chai';
 import { Histogram, quantile, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 
 describe('a histogram', () => {
-  it('counts durations up to each bound, the bound itself included, also in memory that a thread shares', () => {
-    const memory = new SharedArrayBuffer(Histogram.bytes([1, 2]));
-    for (const seconds of [0, 1, 1.5, 2, 3]) new Histogram([1, 2], memory).observe(seconds);
-    expect(new Histogram([1, 2], memory).cumulative()).to.deep.equal({ upTo: [2, 4], count: 5, sum: 7.5 });
-  });
-
   it('estimates quantiles within a bucket, and none above the last bound', () => {
     const histogram = new Histogram([1, 2, 4]);
     for (const seconds of [0.1, 0.2, 3, 3, 3, 3, 3, 3, 9, 9]) histogram.observe(seconds);
