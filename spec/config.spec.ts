@@ -94,7 +94,8 @@ const variables: Record<string, Variable> = {
     },
     bad: allBad(
       'origins like https://app.example.com, separated by commas',
-      ...['*', 'app.example.com', 'https://app.example.com/', 'https://App.example.com', 'null', 'https://a.example,'],
+      ...['*', 'app.example.com', 'https://app.example.com/', 'https://App.example.com', 'null'],
+      ...['https://a.example,', 'ftp://a.example'],
     ),
   },
   TRUST_PROXY: wholeNumber('http.trustProxy', 0, 16),

@@ -22,7 +22,7 @@ describe('the metrics', () => {
       ...{ queue, requests: new RequestMetrics(), bodies: budget, responses: budget, problem: () => problem },
       ...{ bounds: { maxLength: 100, maxBytes: 1000 }, scheduler: { count: 3, overdueMs: 1500 } },
       ...{ dispatcher: { metrics: dispatched }, events: { subscribers: 0 }, callbacks: { outcomes: [] } },
-      pool: { threads: 2, busy: 1, durations: new Histogram(TASK_DURATION_BOUNDS) },
+      pool: { threads: 3, busy: 1, durations: new Histogram(TASK_DURATION_BOUNDS) },
     };
     const registry = new Registry();
     registerMetrics(registry, tasksMetrics(sources as unknown as TasksService['metrics']));
@@ -54,13 +54,15 @@ describe('the metrics', () => {
     const counted = await expectLines(
       ...[`tasks_queue_bytes ${bytes}`, 'tasks_cancelled_total 2', 'tasks_paused 1', 'tasks_queue_file_failing 1'],
       ...['tasks_queue_length{state="waiting"} 1', 'tasks_queue_length{state="in_flight"} 1'],
-      ...['tasks_dead_letters 0', 'tasks_dead_letters_evicted_total 0', 'tasks_pool_threads{state="idle"} 1'],
+      ...['tasks_dead_letters 0', 'tasks_dead_letters_evicted_total 0', 'tasks_pool_threads{state="idle"} 2'],
       'tasks_attempts_total{action="resize",outcome="failed"} 1',
       'tasks_attempts_total{action="resize",outcome="completed"} 0',
       'tasks_attempts_total{action="other",outcome="failed"} 3',
       'tasks_attempt_duration_seconds_sum{action="other"} 6',
     );
     expect(counted).to.not.include('beyond').and.not.include('of a client');
+    queue.lastCounts = { ...(await queue.counts()), oldest: Date.now() + 3_600_000 };
+    await expectLines('tasks_queue_oldest_age_seconds 0');
   });
 
   it('of the event loop delay are how late a timer fires, ten times a second, and stop with the service', () => {

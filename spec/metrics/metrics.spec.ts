@@ -1,6 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
+import { processMetrics } from '../../main/admin/metrics.ts';
 import { ByAction, CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
@@ -91,11 +92,17 @@ describe('the metrics', () => {
     slow.socket.destroy();
   });
 
-  it('of requests hold at most 500 combinations', () => {
-    const metrics = new RequestMetrics();
-    for (let each = 0; each < 10_000; each++)
-      metrics.record({ method: 'GET', route: `/${each}`, status: 200, error: '' }, 0.001);
-    expect([...metrics.series()]).to.have.length(500);
+  it('of requests hold at most 500 combinations, and show those that differ in their error as one', async () => {
+    const tasks = new RequestMetrics();
+    const record = (method: string, route: string, error: string) =>
+      tasks.record({ method, route, status: 400, error }, 0.001);
+    for (const error of ['x', 'y']) for (const method of ['GET', 'PUT', 'PUT']) record(method, '/a', error);
+    for (let each = 0; each < 10_000; each++) record('GET', `/${each}`, '');
+    expect([...tasks.series()]).to.have.length(500);
+    const registry = new Registry();
+    const log = { lost: () => 0, suppressed: () => 0 };
+    registerMetrics(registry, processMetrics({ log, requests: { tasks }, loopDelays: {} } as never));
+    expect(await registry.metrics()).to.match(/_count\{.*"GET",.*\/a",.*\} 2\n[\s\S]*_count\{.*"PUT",.*\/a",.*\} 4\n/);
   });
 
   it('add several histograms up to one', async () => {

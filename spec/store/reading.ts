@@ -233,11 +233,11 @@ export function describeReading({ it, driver }: QueueTests): void {
       const rows = await store.reads.rows.search({ text }, undefined, 9);
       return (await queue.located({ text })) + rows.found.map(({ id }) => id.slice(-1)).join('');
     };
-    for (const text of ['SKU-20468', 'sku-2', '"sure"', '100 %', '\\ ü', 'order', 'order "x', 'ünï_x'])
+    for (const text of ['SKU-20468', 'sku-2', '"sure"', '100 %', '\\ ü', 'order', 'order "x', 'ünï_x"}'])
       expect(await located(text), text).to.equal('ac');
     for (const text of ['done €', 'done € "at"']) expect(await located(text)).to.equal('c');
     for (const text of ['"4711"', 'card', '50 % d']) expect(await located(text), text).to.equal('ba');
-    for (const text of ['created_at', `${START / 1000}`, '"action', 'output', 'SKU_2', '1%0', '\0'])
+    for (const text of ['created_at', `${START / 1000}`, '"action', ':{', '},', 'output', 'SKU_2', '1%0', '\0'])
       expect(await located(text), text).to.equal('');
   });
 
@@ -285,7 +285,8 @@ export function describeReading({ it, driver }: QueueTests): void {
   it('searching reads a bounded number of tasks, and continues after them', async (queue) => {
     for (let from = 0; from < 7000; from += 1000)
       await queue.store.publishAll(numbers(1000, from).map((id) => ({ message: messageOf(id), key: undefined })));
-    for (const filter of [{}, { text: 'x' }, { state: 'waiting' }] as const) {
+    // The clock of the node that accepted later tasks may be ahead.
+    for (const filter of [{}, { text: 'x' }, { state: 'waiting' }, { since: queue.now + 30_000 }] as const) {
       const first = await queue.store.reads.search({ ...filter, action: 'none' }, undefined, 9);
       expect(first.found).to.deep.equal([]);
       expect(first.next).to.have.length('state' in filter ? 4 : 1);

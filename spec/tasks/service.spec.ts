@@ -13,7 +13,7 @@ import { freshSettings, request } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import { writeHandlers } from './handlers/handling.ts';
 
-/** Starts service B on a store that reports what a spec puts into `faults`. */
+/** Starts service B on a store that has `lost` tasks at its start, and then reports what a spec puts into `faults`. */
 async function start(env: Record<string, string> = {}, lost: readonly TaskSubject[] = []) {
   const config = loadConfig({ ...(await freshSettings()), ...env });
   const { log, lines } = captureLog();
@@ -28,10 +28,9 @@ async function start(env: Record<string, string> = {}, lost: readonly TaskSubjec
   store.start = async () => [...(await begin()), ...lost];
   const close = store.close.bind(store);
   store.close = async () => (await close()) && faults.isKept;
-  let recover = (_: Recovery) => {};
-  store.onRecovered = (listener) => {
-    recover = listener;
-  };
+  const listeners: ((of: Recovery) => void)[] = [];
+  store.onRecovered = (listener) => void listeners.push(listener);
+  const recover = (of: Recovery) => listeners[0]?.(of);
   const { mock: takes } = mock.method(store, 'take');
   const setLimits = store.setLimits.bind(store);
   const takesBefore: number[] = [];
@@ -48,7 +47,7 @@ async function start(env: Record<string, string> = {}, lost: readonly TaskSubjec
   const never = new Promise<void>(() => {});
   /** Stops the service, which must wait for neither tasks nor followers of events. */
   const stop = () => service.stop({ connections: never, abort: never, all: never });
-  return { ...service, ...{ config, faults, lines, sent, takesBefore, stop }, recover: (of: Recovery) => recover(of) };
+  return { ...service, ...{ config, backend, faults, lines, sent, takesBefore, stop, recover } };
 }
 
 describe('service B', () => {
@@ -71,8 +70,8 @@ describe('service B', () => {
     expect([metrics.bodies.limit, metrics.responses.limit]).to.deep.equal([bodyBudgetBytes, responseBudgetBytes]);
   });
 
-  it('warns of a pause, logs each change once, and waits for neither the tasks of a paused queue nor open event streams when it stops', async () => {
-    const { listener, warnings, metrics, lines, stop, unsaved } = await start();
+  it('warns of a pause, logs it at the start and each change once, and waits for neither the tasks of a paused queue nor open event streams when it stops', async () => {
+    const { listener, warnings, metrics, lines, stop, unsaved, config, backend } = await start();
     const tasks = `http://localhost:${listener?.port}`;
     const post = async (path: string, body?: string) =>
       (await request(tasks + path, { method: 'POST', ...(body && { body }) })).body;
@@ -91,6 +90,9 @@ describe('service B', () => {
     const messages = lines.map(({ msg }) => msg).filter((msg) => msg?.startsWith('the queue is'));
     const paused = 'the queue is paused: no task is processed until it is resumed';
     expect(messages).to.deep.equal([paused, 'the queue is resumed', paused]);
+    await backend.close();
+    const next = await start({ DATA_DIR: config.storage.dataDir });
+    expect(next.lines[0]).to.include({ level: 40, msg: paused });
   });
 
   it('counts a scheduled task as lost if the queue cannot be kept, and does not wait for it when it stops', async () => {
@@ -112,8 +114,9 @@ describe('service B', () => {
     expect(await stop()).to.deep.equal({ unfinished: 0, kept: true });
   });
 
-  it('counts the dead letters of its start and of a recovery, and reports the ends that a recovery brings', async () => {
-    const { metrics, recover, sent } = await start({}, [{ id: 'd', action: 'x' }]);
+  it('counts the dead letters of a recovery, at the start or later, and reports the ends that it brings', async () => {
+    const { metrics, recover, sent, lines } = await start({}, [{ id: 'lost', action: 'x' }]);
+    expect(lines.find(({ task }) => task === 'lost')).to.include({ level: 40, decision: 'discard' });
     const failed = { id: 'a', action: 'x', attempts: 1, reason: 'the process died' };
     const [cancelled, evicted] = ['b', 'c'].map((id) => ({ id, action: 'x' })) as [TaskSubject, TaskSubject];
     recover({ failed: [failed], cancelled: [cancelled], evicted: [evicted] });

@@ -39,7 +39,10 @@ describe('policies', () => {
     for (const value of [undefined, null, {}, '*', [null], [base, {}], base, ...invalid])
       expect(isScope(value), JSON.stringify(value)).to.equal(false);
     const folder = await temporaryFolder();
-    const bad = ['', '{', 'null', '[]', '"allow"', '{}', JSON.stringify({ ...base, name: 'x'.repeat(4096) })];
+    const longest = JSON.stringify({ ...base, name: 'x'.repeat(4097 - JSON.stringify(base).length) });
+    await writeFile(join(folder, 'longest'), longest);
+    expect(await loadScope(join(folder, 'longest'))).to.deep.equal([JSON.parse(longest)]);
+    const bad = ['', '{', 'null', '[]', '"allow"', '{}', `${longest} `];
     for (const [index, text] of [...bad, ...invalid.map((scope) => JSON.stringify(scope))].entries())
       await writeFile(join(folder, `${index}`), text);
     const names = [...bad, ...invalid].map((_, index) => `${index}`);

@@ -112,14 +112,14 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
     expect(await server.listed('/dead-letters')).to.deep.equal([]);
   });
 
-  it('redrive at a pace, so that each task shows when it is due', async () => {
+  it('redrive at a pace, oldest first, so that each task shows when it is due', async () => {
     const server = await startTasksServer();
     const fast = await server.ask('POST /dead-letters/redrive', { all: true, per_second: 10_000 });
     expect(fast).to.deep.equal(changed(0));
-    await discardTasks(server, 2);
+    const ids = await discardTasks(server, 2);
     expect(await server.ask('POST /dead-letters/redrive', { all: true, per_second: 0.01 })).to.deep.equal(changed(2));
     const [, { tasks }] = await server.ask('GET /queue/tasks?state=scheduled');
-    expect(tasks).to.have.length(2);
+    expect(tasks.map(({ id }: { id: string }) => id)).to.deep.equal(ids);
     expect(tasks[1].run_at_ms - tasks[0].run_at_ms).to.equal(100_000);
   });
 });

@@ -148,8 +148,10 @@ describe('GET /tasks/search', () => {
       [{ id: (completed as string).slice(0, 14).toUpperCase() }, [completed]],
       [{ id: failed }, [failed]],
       [{ schedule: 'nightly' }, []],
+      [{ action: 'x'.repeat(256) }, []],
       [{ since: '99999999999', text: 'x'.repeat(256) }, []],
       [{ until: '9999999999.1234567', limit: '1' }, [scheduled]],
+      [{ since: `${(all.tasks[0].accepted_at_ms / 1000).toFixed(3)}4`, limit: '1' }, [scheduled]],
     ] as [Record<string, string>, string[]][])
       expect(idsOf(await search(server, query)), JSON.stringify(query)).to.deep.equal(ids);
   });
