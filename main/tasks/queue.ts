@@ -170,15 +170,13 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /**
-   * Cancels these tasks, or the unfinished ones that match and are accepted now, in slices.
+   * Cancels the tasks of these ids, or the unfinished ones that match and are accepted now, in slices.
    *
    * @returns the number of tasks that were cancelled or whose attempts are being ended, and of the tasks that remain because
    *   a later slice failed, with the cause
    */
-  async cancelAll(
-    selected: readonly string[] | Filter,
-  ): Promise<{ count: number; remaining: number; cause?: unknown }> {
-    const ids = 'length' in selected ? [...new Set(selected)] : await this.#unfinished(selected);
+  async cancelAll(selected: Filter): Promise<{ count: number; remaining: number; cause?: unknown }> {
+    const ids = selected.ids ? [...new Set(selected.ids)] : await this.#unfinished(selected);
     let count = 0;
     for (let start = 0; start < ids.length; start += CANCELLED_SLICE) {
       const slice = ids.slice(start, start + CANCELLED_SLICE);

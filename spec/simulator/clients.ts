@@ -139,7 +139,7 @@ export function clientsOf(world: World) {
     const isByIds = random.chance(0.3);
     const what = `cancel ${isByIds ? tasks.map(({ name }) => name) : JSON.stringify(filter)}`;
     request(random, what, async ({ queue }) => {
-      const { count, remaining } = await queue.cancelAll(isByIds ? tasks.map(({ id }) => id) : filter);
+      const { count, remaining } = await queue.cancelAll(isByIds ? { ids: tasks.map(({ id }) => id) } : filter);
       const missed = history.untouched().find((task) => selected.includes(task));
       if (missed !== undefined && remaining === 0 && !isByIds)
         world.broken('A cancellation by filter finds each task that matches.', `${what} left ${missed.name}`);
