@@ -273,13 +273,10 @@ describe('the configuration', () => {
     for (const [name, meant] of Object.entries({ ...misspelt, LOG_LEVLE: 'LOG_LEVEL' }))
       expect(await refusal({ [name]: 'secret' })).to.equal(`${name} must be unset: set ${meant} instead, got a value`);
   });
-});
 
-describe('the heap budget', () => {
-  const queue = { ...defaults.queue, maxBytes: 60 * MIB };
-  const tasks = { ...defaults.tasks, bodyBudgetBytes: 10 * MIB, responseBudgetBytes: 30 * MIB };
-
-  it('is at most half of the heap, and does not count a queue on disk', () => {
+  it('has budgets of at most half of the heap, without a queue on disk', () => {
+    const queue = { ...defaults.queue, maxBytes: 60 * MIB };
+    const tasks = { ...defaults.tasks, bodyBudgetBytes: 10 * MIB, responseBudgetBytes: 30 * MIB };
     expect(() => checkHeapBudget({ queue, tasks }, 200 * MIB)).not.to.throw();
     expect(() => checkHeapBudget({ queue: { ...queue, maxBytes: 61 * MIB }, tasks }, 200 * MIB)).to.throw(
       'QUEUE_MAX_BYTES + BODY_BUDGET_BYTES + RESPONSE_BUDGET_BYTES is 101 MiB, more than half of the heap limit of 200 MiB: lower them, or set NODE_OPTIONS=--max-old-space-size=202',

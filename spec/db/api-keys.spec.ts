@@ -17,7 +17,6 @@ async function freshInSqlite() {
   const database = openAuthDatabase(file, 50);
   afterTest(() => database.close());
   const beside = openBeside(dataDir, 'auth.db');
-  /** Runs a statement on another connection. Returns its rows. */
   const sql = async (text: string, values: (string | number)[] = []): Promise<unknown[]> =>
     beside.prepare(text.replaceAll('$', '?')).all(...values);
   return { keys: new ApiKeys(database), database, close: () => database.close(), sql, file };

@@ -22,7 +22,7 @@ const untilSubmitted = ({ tasks }: RunningServices, isAccepted = true) =>
     body: JSON.stringify(task),
   });
 
-describeWithPostgres('nodes whose server or connections fail', () => {
+describeWithPostgres('nodes', () => {
   it('without PostgreSQL for a while: submissions and tokens are refused, sockets stay open, and everything recovers', async () => {
     const postgres = await startPostgres();
     afterTest(() => postgres.remove());
@@ -87,14 +87,12 @@ describeWithPostgres('nodes whose server or connections fail', () => {
       await untilAnswer(`${lost.admin}/readyz`, ({ status }) => status === 200);
     });
   }
-});
 
-describeWithPostgres('nodes whose clocks differ by half a minute', () => {
   for (const [where, ...shifts] of [
     ['ahead', 30_000, 0],
     ['behind', 0, 30_000],
   ] as const) {
-    it(`know the same tokens, send the same ticks, and share tasks if that which makes the ticks is ${where}`, async () => {
+    it(`whose clocks differ by half a minute know the same tokens, send the same ticks, and share tasks if that which makes the ticks is ${where}`, async () => {
       const cluster = await startCluster();
       const start = (shift: number) =>
         cluster.node({
@@ -114,10 +112,8 @@ describeWithPostgres('nodes whose clocks differ by half a minute', () => {
       expect((await untilTask(other.tasks, body.id)).result).to.equal('{"output":3}');
     });
   }
-});
 
-describeWithPostgres('nodes that are restarted one after the other under load', () => {
-  it('lose nothing and fail no request', async () => {
+  it('that are restarted one after the other under load lose nothing and fail no request', async () => {
     const cluster = await startCluster();
     const ledger = new Ledger();
     const submissions = mock.method(ledger, 'submit');

@@ -100,18 +100,6 @@ describeWithPostgres('two nodes', () => {
     expect((await cancel(runs, done)).status).to.equal(409);
   });
 
-  it('know the same keys and tokens, of which one that is revoked on a node is closed on the other', async () => {
-    const [one, other] = started();
-    expect(one.apiKey).to.equal(other.apiKey);
-    const token = await one.token();
-    const client = await connect(other.stream, { token });
-    await client.nextOf('welcome');
-    const headers = { Authorization: `Bearer ${token}` };
-    expect((await request(`${one.ticker}/auth/token`, { method: 'DELETE', headers })).status).to.equal(204);
-    expect((await client.closed).code).to.equal(4001);
-    expect(await connect(other.stream, { token }).catch((error) => error)).to.include({ status: 401 });
-  });
-
   it('know all tasks with their events, and are ready', async () => {
     const [one, other] = started();
     const events = await followBoth(other, one);

@@ -56,7 +56,6 @@ async function startNodes(schema: Pick<Schema, 'url'>, count: number): Promise<N
 
 const leaders = (nodes: readonly Node[]) => nodes.filter(({ feed }) => feed.isLeader);
 
-/** Waits until each node has sent `count` more ticks to its client. */
 async function receive(nodes: readonly Node[], count: number): Promise<void> {
   const before = new Map(nodes.map((node) => [node, node.ticks.length]));
   await until(() => nodes.every((node) => node.ticks.length >= (before.get(node) ?? 0) + count));

@@ -19,7 +19,7 @@ async function openNode(url: string, options: Partial<NodeTokenStoreOptions> = {
   const store = await new NodeTokenStore({ ...SETTINGS, database: openDatabase(url), bus, log, ...options }).open();
   afterTest(() => store.close());
   const removed: string[] = [];
-  store.onRemove = (id) => removed.push(id);
+  store.onRemove = (id, reason) => removed.push(`${id}: ${reason}`);
   return { bus, log, store, removed };
 }
 
@@ -67,7 +67,7 @@ describeWithPostgres('the token stores of several nodes', () => {
     await until(() => !one.store.has('a'));
     const found = await Promise.all(['a', 'b', 'c', 'other'].map((id) => one.store.find(id)));
     expect(found).to.deep.equal([false, true, true, true]);
-    expect([one.removed, other.removed]).to.deep.equal([['a'], ['a']]);
+    expect([one.removed, other.removed]).to.deep.equal(Array(2).fill(['a: token revoked']));
     const { store } = await openNode(url, { maxTokens: 1 });
     expect(await Promise.all(['b', 'c'].map((id) => store.find(id)))).to.deep.equal([true, true]);
     expect(await errorOf(() => store.find('other')), 'twice its bound').to.be.instanceOf(TokenStoreUnavailable);
@@ -96,7 +96,7 @@ describeWithPostgres('the token stores of several nodes', () => {
     await until(() => one.bus.receiving.isUp);
     await until(() => isTrusted(late) && isTrusted(one.store) && one.store.has('b'));
     expect([one.store.has('a'), await one.store.find('a')]).to.deep.equal([false, false]);
-    expect([one.removed, failures]).to.deep.equal([['a'], []]);
+    expect([one.removed, failures]).to.deep.equal([['a: token revoked'], []]);
   });
 
   for (const [rule, events, isTrustedNow] of [

@@ -141,16 +141,13 @@ export function describeDeadLetters({ it }: QueueTests): void {
     await queue.expectCounts({ accepted: 2201, dead: 0, dropped: 2201, evicted: 1101 });
   });
 
-  it('dead letters are redriven in slices of a MiB, but at least one, and at a pace over all slices', async (queue) => {
+  it('dead letters are redriven in slices of a MiB, but at least one', async (queue) => {
     for (const [id, size] of Object.entries({ a: 5e5, b: 5e5, c: 5e5, d: 1.1e6 }))
       await queue.publish(id, { body: messageOf(id, 'sum', { text: 'x'.repeat(size) }).body });
     await queue.settleAll(await queue.takeAll(4), discard());
     const slices: string[] = [];
-    const pace = { from: queue.now, intervalMs: 1000 };
-    await redriveIn(queue.store, { all: true }, (tasks) => slices.push(idsOf(tasks)), pace);
+    await redriveIn(queue.store, { all: true }, (tasks) => slices.push(idsOf(tasks)));
     expect(slices).to.deep.equal(['ab', 'c', 'd']);
-    for (const [index, id] of [...'abcd'].entries())
-      expect((await queue.message(id)).runAt).to.equal(queue.now + 1000 * index);
   });
 
   it('dead letters make room for newer ones beyond their size, also after a restart, the oldest first, and say which', async (queue) => {

@@ -16,14 +16,20 @@ export interface OpenOptions {
 }
 
 /** Opens stores, and starts them. Several stores can be open over the same tables. */
-interface Stores {
+export interface Driver {
   /** Whether messages survive the death of the process. */
   isDurable: boolean;
   /** Opens a store with tables of its own, which are empty. */
   open(options: OpenOptions): Promise<db.TaskStore>;
   /** Opens another store over the tables of a store that is closed, or whose process is gone. */
   reopen(former: db.TaskStore, options: OpenOptions): Promise<db.TaskStore>;
+  /** Writes rows into the tables of a store, as only other programs do. They arrive after all rows but those of tasks. */
+  insertRows(store: db.TaskStore, rows: readonly ForeignRow[]): Promise<void>;
+  /** Reads the tables of a durable store on another connection. */
+  read(store: db.TaskStore, sql: string): Promise<unknown[]>;
 }
+
+type Opener = Pick<Driver, 'open' | 'reopen'>;
 
 /** A row that another program writes. Times are Unix seconds. */
 export interface ForeignRow {
@@ -33,13 +39,6 @@ export interface ForeignRow {
   status?: string;
   payload?: string;
   result?: string;
-}
-
-export interface Driver extends Stores {
-  /** Writes rows into the tables of a store, as only other programs do. They arrive after all rows but those of tasks. */
-  insertRows(store: db.TaskStore, rows: readonly ForeignRow[]): Promise<void>;
-  /** Reads the tables of a durable store on another connection. */
-  read(store: db.TaskStore, sql: string): Promise<unknown[]>;
 }
 
 let arrivals = 0;
@@ -66,11 +65,11 @@ export type AttemptTimes = Pick<db.Settled, 'startedAt' | 'endedAt'>;
 /** Consecutive stores over the same tables, whose time only the test changes. All are closed after the test. */
 export class TestQueue {
   now = START;
-  readonly #driver: Stores;
+  readonly #driver: Opener;
   #bounds: db.QueueBounds;
   #store: db.TaskStore | undefined;
 
-  constructor(driver: Stores, bounds: db.QueueBounds = roomy) {
+  constructor(driver: Opener, bounds: db.QueueBounds = roomy) {
     this.#driver = driver;
     this.#bounds = bounds;
   }

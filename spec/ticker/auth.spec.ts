@@ -116,10 +116,8 @@ describe('POST /auth/token', () => {
       }
     });
   });
-});
 
-describe('POST /auth/token, too often', () => {
-  it('is refused with 429 and the seconds to wait, whether the key is right or not, before the body is there', async () => {
+  it('is refused with 429 and the seconds to wait if it comes too often, whether the key is right or not, before the body is there', async () => {
     const { url, listener, apiKey } = await startTickerBundle({ perMinute: 3 });
     const startedAt = performance.now();
     for (let i = 0; i < 4; i++) await request(url);

@@ -29,6 +29,13 @@ async function join({ stream, token }: TickerBundle) {
   return { ...client, welcome, snapshot, send: (message: unknown) => client.socket.send(JSON.stringify(message)) };
 }
 
+/** Starts the stream, and connects a client after that many ticks. */
+async function startJoined(ticks = 0) {
+  const stream = await start();
+  stream.tick(ticks);
+  return { ...stream, client: await stream.join() };
+}
+
 async function read(client: StreamClient, count: number): Promise<StreamMessage[]> {
   const messages: StreamMessage[] = [];
   while (messages.length < count) messages.push(await client.next());
@@ -37,9 +44,8 @@ async function read(client: StreamClient, count: number): Promise<StreamMessage[
 
 describe('a client of ticker.v2', () => {
   it('is told epoch, interval and symbols, and gets numbered ticks', async () => {
-    const { join, tick } = await start();
-    tick(2);
-    const { socket, welcome, snapshot, ...client } = await join();
+    const { client, tick } = await startJoined(2);
+    const { socket, welcome, snapshot } = client;
     expect(socket.protocol).to.equal('ticker.v2');
     expect(welcome).to.deep.equal({
       ...{ type: 'welcome', user_id: 'user:demo', epoch: 1, interval_ms: 500 },
@@ -54,8 +60,7 @@ describe('a client of ticker.v2', () => {
   });
 
   it('replaces its choice of symbols, gets the newest tick in the new one at once, and leaves nothing behind', async () => {
-    const { join, tick, empties, numbered } = await start();
-    const client = await join();
+    const { client, join, tick, empties, numbered } = await startJoined();
     const other = await join();
     for (const symbols of [['SOL-USD', 'BTC-USD', 'SOL-USD'], [], ['ETH-USD'], undefined]) {
       const chosen = SYMBOLS.filter((symbol) => symbols?.includes(symbol) ?? true);
@@ -77,8 +82,7 @@ describe('a client of ticker.v2', () => {
   });
 
   it('gets an error for each message that is not understood, and stays', async () => {
-    const { join, tick } = await start();
-    const client = await join();
+    const { client, tick } = await startJoined();
     const wrongSymbols = ['"BTC-USD"', 'null', '[1]', '{}', '[["BTC-USD"]]'];
     const wrongPositions = ['null', '1', '1,"seq":"0"', '0.5,"seq":0', '1,"seq":-1', '1,"seq":1e300'];
     const wrongTypes = ['null', '[]', '1', '{}', '{"type":"Ping"}', '{"type":["ping"]}', '{"type":"welcome"}'];
@@ -112,9 +116,7 @@ const listed = (text: string): string[] =>
 
 describe('a client of ticker.v2 that resumes', () => {
   it('gets each tick since, in its choice, while new ones evict old ones, and one gap for those evicted before it has read them', async () => {
-    const { join, tick, firstSocket, numbered } = await start();
-    tick(1400);
-    const client = await join();
+    const { client, tick, firstSocket, numbered } = await startJoined(1400);
     client.send({ type: 'subscribe', symbols: ['ETH-USD'] });
     await client.next();
     const server = firstSocket();
@@ -172,8 +174,7 @@ describe('a client of ticker.v2 that resumes', () => {
   }
 
   it('starts anew with numbers that start anew, as after a restored database', async () => {
-    const { join, numbered } = await start();
-    const client = await join();
+    const { client, numbered } = await startJoined();
     for (const [epoch, number, skipped] of [
       [7, 100, 99],
       [2, 50, undefined],
@@ -188,9 +189,7 @@ describe('a client of ticker.v2 that resumes', () => {
   });
 
   it('and chooses other symbols meanwhile, gets the newest tick in the new choice, also if there is nothing to resume', async () => {
-    const { join, tick } = await start();
-    tick(3);
-    const client = await join();
+    const { client, tick } = await startJoined(3);
     const chosen = ({ seq, data }: StreamMessage) => [seq, ...data.map(({ symbol }: Price) => symbol)].join(' ');
     client.send({ type: 'resume', epoch: 1, seq: 3 });
     client.send({ type: 'subscribe', symbols: ['ETH-USD'] });
@@ -203,8 +202,7 @@ describe('a client of ticker.v2 that resumes', () => {
   });
 
   it('is told exactly how many ticks are left out, whether it reads slowly, or the node misses or only keeps some', async () => {
-    const { join, tick, firstSocket, numbered, relay } = await start();
-    const client = await join();
+    const { client, tick, firstSocket, numbered, relay } = await startJoined();
     const server = firstSocket();
     const miss = (count: number) => numbered.add({ ...numbered.newest, number: numbered.newest.number + count + 1 });
     const keep = () => numbered.keep({ ...numbered.newest, number: numbered.newest.number + 1 });
@@ -231,9 +229,7 @@ describe('a client of ticker.v2 that resumes', () => {
   });
 
   it('again and again delays no tick of others, and a slow one makes nothing wait for it', async () => {
-    const { join, tick, firstSocket } = await start();
-    tick(900);
-    const greedy = await join();
+    const { client: greedy, join, tick, firstSocket } = await startJoined(900);
     const server = firstSocket();
     const other = await join();
     greedy.socket.pause();

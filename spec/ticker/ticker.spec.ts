@@ -79,8 +79,14 @@ describe('the ticker', () => {
   });
 });
 
-describe('a ticker thread that dies', () => {
-  it('leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe', async () => {
+/** Waits for a heartbeat of the thread, which follows each measurement of the delay of its event loop. */
+async function heartbeat({ loopDelays }: Pick<Ticker, 'loopDelays'>): Promise<void> {
+  const { count } = loopDelays.cumulative();
+  await until(() => loopDelays.cumulative().count > count + 1);
+}
+
+describe('a ticker thread', () => {
+  it('that dies leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe', async () => {
     const { feed, calls, grantLease } = fakeFeed();
     grantLease();
     const { subscribe, tickTo, endThread, logged, ticks } = await startTicker({ file: mortal, feed });
@@ -98,7 +104,7 @@ describe('a ticker thread that dies', () => {
     expect(ticks.some(({ clients }) => clients.includes(leaves.client))).to.equal(false);
   });
 
-  it('before it is ready is no start', async () => {
+  it('that dies before it is ready is no start', async () => {
     for (const code of ['process.exit()', 'import "./missing.js"', 'throw new Error("never loads")']) {
       const { ticker, logged } = createTicker({ file: new URL(`data:text/javascript,${code}`) });
       expect(await ticker.start().catch(({ message }) => message)).to.equal('the ticker thread does not start');
@@ -109,16 +115,8 @@ describe('a ticker thread that dies', () => {
       await ticker.stop();
     }
   });
-});
 
-/** Waits for a heartbeat of the thread, which follows each measurement of the delay of its event loop. */
-async function heartbeat({ loopDelays }: Pick<Ticker, 'loopDelays'>): Promise<void> {
-  const { count } = loopDelays.cumulative();
-  await until(() => loopDelays.cumulative().count > count + 1);
-}
-
-describe('a ticker thread that hangs', () => {
-  it('is terminated and replaced by one that ticks for those who are subscribed then', async () => {
+  it('that hangs is terminated and replaced by one that ticks for those who are subscribed then', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { feed, calls, grantLease } = fakeFeed();
     grantLease();
@@ -136,7 +134,7 @@ describe('a ticker thread that hangs', () => {
     await tickTo(stays.client, subscribe().client);
   });
 
-  it('is not confused with a thread whose heartbeats are seen late', async () => {
+  it('that hangs is not confused with a thread whose heartbeats are seen late', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { ticker, lines } = await startTicker({ intervalMs: 20 });
     for (let round = 0; round < 5; round++) {
@@ -148,7 +146,7 @@ describe('a ticker thread that hangs', () => {
     expect(lines).to.deep.equal([]);
   });
 
-  it('is not confused with one that has no leader', async () => {
+  it('that hangs is not confused with one that has no leader', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { feed, calls, grantLease } = fakeFeed();
     const { ticker, subscribe, lines, ticks } = await startTicker({ feed });

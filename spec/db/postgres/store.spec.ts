@@ -18,10 +18,9 @@ import { until } from '../../support/until.ts';
 
 function openQueue(url: string, owner: string, bounds = roomy, timeLimitMs?: number): Promise<TestQueue> {
   const open = (options: OpenOptions) => openNode(url, owner, options, timeLimitMs);
-  return new TestQueue({ isDurable: true, open, reopen: (_, options) => open(options) }, bounds).open();
+  return new TestQueue({ open, reopen: (_, options) => open(options) }, bounds).open();
 }
 
-/** Opens an empty queue on the nodes of the owners `one` and `other`. */
 async function fresh(bounds = roomy) {
   const schema = await migratedSchema();
   const [one, other] = [await openQueue(schema.url, 'one', bounds), await openQueue(schema.url, 'other', bounds)];
@@ -46,7 +45,6 @@ const COUNTED = `SELECT
   coalesce(sum(bytes) FILTER (WHERE state = 'failed'), 0)::bigint AS dead_bytes,
   (SELECT count(*) FROM tasks) AS completed, (SELECT count(*) FROM idempotency_keys) AS keys FROM messages`;
 
-/** Expects the counts of a queue to be those of the tables. */
 async function expectTrueCounts({ sql }: Schema, queue: TestQueue, except?: string) {
   const [{ dead_bytes, keys, ...counted } = {}] = await sql(COUNTED);
   if (except !== undefined) delete counted[except];

@@ -16,7 +16,6 @@ function rows(database: DatabaseSync, sql: string) {
   return database.prepare(sql).all();
 }
 
-/** Creates a migrated data folder, with connections to its files. */
 async function migrated() {
   const folder = await temporaryFolder();
   migrate(folder);
@@ -94,7 +93,6 @@ describe('migrate', () => {
 
 const OLD_COLUMNS = 'seq, turn, id, body, first_at';
 
-/** Creates a data folder, and adds the queue of an older version. */
 async function withOldQueue() {
   const folder = await temporaryFolder();
   migrate(folder);
