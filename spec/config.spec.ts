@@ -270,7 +270,7 @@ describe('the configuration', () => {
 
   it('refuses a variable within two letters of the name of a setting, without its value', async () => {
     const misspelt = { TOKENKE: 'TOKEN_KEY', TOKEN_KEYSS: 'TOKEN_KEY', ticker_port: 'TICKER_PORT' };
-    for (const [name, meant] of Object.entries({ ...misspelt, LOG_LEVLE: 'LOG_LEVEL' }))
+    for (const [name, meant] of Object.entries({ ...misspelt, LOG_LEVLE: 'LOG_LEVEL', DATA_DRI: 'DATA_DIR' }))
       expect(await refusal({ [name]: 'secret' })).to.equal(`${name} must be unset: set ${meant} instead, got a value`);
   });
 

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { Registry } from 'prom-client';
 import { processMetrics } from '../../main/admin/metrics.ts';
 import { ByAction, CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
-import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
+import { RequestMetrics, recordRequests } from '../../main/metrics/request-metrics.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
 import { numbers } from '../store/stage.ts';
 import { request } from '../support/program.ts';
@@ -90,6 +90,14 @@ describe('the metrics', () => {
     slow.socket.pause();
     await until(() => seen(requests)['GET /tasks 200'] === 1);
     slow.socket.destroy();
+  });
+
+  it('of requests have their durations in seconds', async () => {
+    const metrics = new RequestMetrics();
+    const times = [1000, 1250];
+    mock.method(performance, 'now', () => times.shift());
+    await recordRequests(metrics)({ method: 'GET', status: 200, state: {} } as never, async () => {});
+    expect([...metrics.series()].map(({ durations }) => durations.cumulative().sum)).to.deep.equal([0.25]);
   });
 
   it('of requests hold at most 500 combinations, and show those that differ in their error as one', async () => {

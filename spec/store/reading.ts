@@ -269,6 +269,7 @@ export function describeReading({ it, driver }: QueueTests): void {
     const { next } = await store.reads.rows.search({ action: 'a' }, undefined, 2);
     expect(await located({ action: 'a' }, next)).to.equal('0');
     expect(await errorOf(() => located({ idPrefix: '0' }, next))).to.be.instanceOf(UnknownPosition);
+    expect(await errorOf(() => located({ action: 'a' }, next?.slice(1)))).to.be.instanceOf(UnknownPosition);
   });
 
   it('searching counts the messages of each action and state', async (queue) => {
