@@ -4,7 +4,7 @@
  */
 export const limits = {
   /** Lines of `main`, `workers` and `db`, without dashboards. For a feature that users get, or a defect that they met. */
-  programLines: 22_085,
+  programLines: 22_083,
   /** Lines of `spec`, without lock files. For a rule that nothing asserted before. */
   specLines: 36_000,
   /** Lines of the two pages and of their shared folder. For a feature that users see. */
