@@ -140,7 +140,7 @@ export async function keepPrices({ history, store, isLeader, clock, log }: KeptP
   let isRead = false;
   const sync = async (isSaving: boolean) => {
     try {
-      // A save would replace what has not been read.
+      // A save would replace a history that has not been read.
       if (!isSaving || !isRead) {
         const text = await store.reads.readHistory(HISTORIES.prices);
         const isFirst = !isRead;

@@ -13,7 +13,7 @@ import { freshSettings, request } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import { writeHandlers } from './handlers/handling.ts';
 
-/** Starts service B on a store that has `lost` tasks at its start, and then reports what a spec puts into `faults`. */
+/** Starts service B on a store that has `lost` tasks at its start, and then reports the `faults` of a spec. */
 async function start(env: Record<string, string> = {}, lost: readonly TaskSubject[] = []) {
   const config = loadConfig({ ...(await freshSettings()), ...env });
   const { log, lines } = captureLog();
