@@ -12,7 +12,7 @@ import { until } from '../support/until.ts';
 /** Module preloaded into the program. It copies one page per 20 ms, so the backup outlasts every test. */
 const SLOW_COPY = `
   import { syncBuiltinESMExports } from 'node:module';
-  import sqlite from 'node:sqlite';
+  const sqlite = process.getBuiltinModule('node:sqlite');
   const { backup } = sqlite;
   const cell = new Int32Array(new SharedArrayBuffer(4));
   sqlite.backup = (source, path, { progress }) =>

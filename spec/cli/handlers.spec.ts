@@ -65,7 +65,7 @@ describe('npm run handlers', () => {
     expect(await readdir(env.TMPDIR)).to.deep.equal([]);
   });
 
-  it('prints how a handler failed, and whether the task would be retried, also one that had time to react to the signal that ended it', async () => {
+  it('prints how a handler failed, and whether the task would be retried; a handler that a signal ends has time to react', async () => {
     const file = await writeHandlers(source);
     for (const [action, stdout] of [
       ['later', 'error: busy\nthe task would be retried after 1500 ms, attempt 2 of 5\n'],

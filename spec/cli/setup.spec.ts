@@ -6,6 +6,7 @@ import { run } from '../support/command.ts';
 import { outerPath } from '../support/old-node.ts';
 import { projectFolder } from '../support/program.ts';
 
+/** Environment of a shell outside of npm scripts. */
 const shell = {
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('npm_'))),
   PATH: outerPath,

@@ -18,13 +18,13 @@ import { RunningTask, type TaskIdentity } from './running-task.ts';
 export async function startHandlers(module: string, { sources, maxOutputBytes, abortChannel }: TaskThreadStart) {
   const log = new HandlerLog();
   log.captureConsole({ handlers: module });
+  const { exit } = process;
   // The end of the thread would count as a crash of the task that happens to be running. Replaced before the import,
   // because the module may keep a reference.
-  const { exit } = process;
   process.exit = (code) => {
     throw new Error(`process.exit(${code ?? ''}) was called in a task thread`);
   };
-  // Node itself calls it to end a thread whose module fails.
+  // Node itself calls it, after this event, to end a thread whose module fails.
   process.once('exit', () => {
     process.exit = exit;
   });

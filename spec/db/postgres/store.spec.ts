@@ -21,6 +21,7 @@ function openQueue(url: string, owner: string, bounds = roomy, timeLimitMs?: num
   return new TestQueue({ open, reopen: (_, options) => open(options) }, bounds).open();
 }
 
+/** Opens an empty queue on the nodes of the owners `one` and `other`. */
 async function fresh(bounds = roomy) {
   const schema = await migratedSchema();
   const [one, other] = [await openQueue(schema.url, 'one', bounds), await openQueue(schema.url, 'other', bounds)];

@@ -63,7 +63,7 @@ describe('backUpDatabases', () => {
     tasks.exec(INSERT);
     await until(() => existsSync(join(folder, 'tasks.db.partial')));
     tasks.exec(INSERT);
-    // Copied last.
+    // In the database that is copied last.
     runOn(dataDir, "INSERT INTO api_keys VALUES (7, 'key', 'alice', 'user', 1)", 'auth.db');
     await copying;
     expect(runOn(folder, 'SELECT 1 FROM api_keys WHERE id = 7', 'auth.db')).to.deep.equal([]);

@@ -79,7 +79,7 @@ describe('SqliteStore', () => {
     expect(idsOf(others)).to.equal('bc');
   });
 
-  it('a data folder whose file is replaced has the queue of the other file, after that of before meanwhile, and keeps none if it is deleted', async () => {
+  it('a data folder whose file is deleted is counted as before, has the queue of a file that takes its place, and keeps nothing once that is deleted too', async () => {
     const [{ queue, folder }, other] = [await start(), await start()];
     await queue.running('ab');
     await other.queue.publish('cd');

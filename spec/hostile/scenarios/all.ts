@@ -31,6 +31,7 @@ export const scenarios: readonly ListedScenario[] = Object.values(
   Object.groupBy(all, ({ env = {} }) => JSON.stringify(env)),
 ).flatMap((group = []) => group);
 
+/** @throws {Error} if the name is unknown */
 export function scenarioNamed(name: string): ListedScenario {
   const scenario = scenarios.find((each) => each.name === name);
   if (scenario === undefined) throw new Error(`there is no scenario or group ${JSON.stringify(name)}: see --list`);
