@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -9,14 +9,20 @@ import { migratedFolder, runOn } from '../support/migrated-folder.ts';
 import { watch } from '../support/program.ts';
 import { until } from '../support/until.ts';
 
-/** Module preloaded into the program. It copies one page per 20 ms, so the backup outlasts every test. */
-const SLOW_COPY = `
+/** Module preloaded into the program. After each step, the copy waits until the spec has sent a signal. */
+const HELD_COPY = `
+  import { existsSync } from 'node:fs';
   import { syncBuiltinESMExports } from 'node:module';
   const sqlite = process.getBuiltinModule('node:sqlite');
   const { backup } = sqlite;
   const cell = new Int32Array(new SharedArrayBuffer(4));
-  sqlite.backup = (source, path, { progress }) =>
-    backup(source, path, { rate: 1, progress: () => Atomics.wait(cell, 0, 0, 20) && progress() });
+  sqlite.backup = (source, path, options) => {
+    const progress = () => {
+      while (!existsSync(process.env.SIGNALLED)) Atomics.wait(cell, 0, 0, 5);
+      options.progress();
+    };
+    return backup(source, path, { ...options, progress });
+  };
   syncBuiltinESMExports();
 `;
 
@@ -35,8 +41,8 @@ describe('npm run backup', () => {
       const [dataDir, folder] = [await migratedFolder(), await temporaryFolder()];
       runOn(dataDir, "INSERT INTO tasks (id, payload, created_at) VALUES ('a', zeroblob(10000000), 1)");
       const file = fileURLToPath(new URL('../../main/cli/backup.ts', import.meta.url));
-      const env = { ...process.env, DATA_DIR: dataDir };
-      const args = ['--import', `data:text/javascript,${encodeURIComponent(SLOW_COPY)}`, file, join(folder, 'new')];
+      const env = { ...process.env, DATA_DIR: dataDir, SIGNALLED: join(dataDir, 'signalled') };
+      const args = ['--import', `data:text/javascript,${encodeURIComponent(HELD_COPY)}`, file, join(folder, 'new')];
       const { child, exited, errors } = watch(spawn(process.execPath, args, { env }));
       await until(() => existsSync(join(folder, 'new', 'tasks.db.partial')));
       // Repeated signals: Ctrl-C reaches a program from the terminal and again from npm.
@@ -44,6 +50,8 @@ describe('npm run backup', () => {
         if (existsSync(join(folder, 'new'))) child.kill(signal);
       }, 1);
       afterTest(() => clearInterval(insisting));
+      child.kill(signal);
+      writeFileSync(env.SIGNALLED, '');
       expect(await exited).to.deep.equal({ code: 1, signal: null });
       expect(errors()).to.equal(`cannot copy tasks.db: ended by ${signal}\n`);
       expect(readdirSync(folder)).to.deep.equal([]);
