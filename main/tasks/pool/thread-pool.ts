@@ -113,11 +113,7 @@ export class ThreadPool {
   }
 
   /** Starts and tests all threads. @throws {Error} if a thread cannot load its file or does not answer */
-  static async start(
-    settings: Config['tasks'],
-    parts: PoolParts,
-    file = threadFile('tasks/task-worker'),
-  ): Promise<ThreadPool> {
+  static async start(settings: Config['tasks'], parts: PoolParts, file = threadFile('tasks/task-worker')) {
     const pool = new ThreadPool(settings, parts, file);
     try {
       await pool.#open();
@@ -356,7 +352,10 @@ export class ThreadPool {
     const start = this.#threadStart;
     const pool = this.#hasProcesses ? new TaskProcesses(start, this.threads) : this.#createPiscina(start);
     pool.on('message', (message: FromTaskThread) => this.#receive(message));
-    pool.on('error', (error: Error) => this.#parts.log.error({ err: error }, 'a task thread died outside of a task'));
+    pool.on('error', (error: Error) => {
+      // A thread that replaces one of a failed start fails as well while the pool stops.
+      if (!this.#isStopping) this.#parts.log.error({ err: error }, 'a task thread died outside of a task');
+    });
     return pool;
   }
 
