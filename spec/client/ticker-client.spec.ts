@@ -103,7 +103,7 @@ describe('the client of the ticker', () => {
       }
       const { client, states, names } = clientOf('http://localhost', { token: 'a', WebSocket: Socket });
       void client.prices().next();
-      await until(() => names() === 'connecting offline');
+      await until(() => names().startsWith('connecting offline'));
       expect(states[1]).to.include({ reason: 'invalid message' });
     }
   });

@@ -62,7 +62,7 @@ describeWithPostgres('the bus', () => {
     clock.advance(2_000);
     other.bus.send(PAUSE);
     await expectReceived(one, READY, PAUSE);
-    shift = 10_000;
+    shift = 8_000;
     one.bus.send({ topic: 'event', event: accepted('heard') });
     await expectReceived(other, { topic: 'event', event: accepted('heard') });
     other.bus.follow(false);

@@ -79,7 +79,7 @@ describe('a module as the price source', () => {
     expect(await logged(({ msg }) => msg === 'starts 1')).to.have.property('source');
     await logged(({ msg }) => msg.startsWith('xxx'));
     const { length } = ticks;
-    await until(() => ticks.length >= length + 20);
+    await until(() => ticks.length >= length + 4);
     const written = lines.filter(({ msg }) => msg.startsWith('x'));
     expect(written.length).to.be.within(1, 20);
     for (const { msg } of written) expect(msg).to.have.length.at.most(8192);
