@@ -353,8 +353,8 @@ export class ThreadPool {
     const pool = this.#hasProcesses ? new TaskProcesses(start, this.threads) : this.#createPiscina(start);
     pool.on('message', (message: FromTaskThread) => this.#receive(message));
     pool.on('error', (error: Error) => {
-      // A thread that replaces one of a failed start fails as well while the pool stops.
-      if (!this.#isStopping) this.#parts.log.error({ err: error }, 'a task thread died outside of a task');
+      // After a failed start, the thread that replaces the failed one fails as well while the pool closes.
+      if (this.#closed === undefined) this.#parts.log.error({ err: error }, 'a task thread died outside of a task');
     });
     return pool;
   }
