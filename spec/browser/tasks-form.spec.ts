@@ -133,7 +133,7 @@ describeInBrowser('the form of the task board', () => {
 });
 
 describeInBrowser('the form with a handlers module', () => {
-  const env = { TASK_UNKNOWN_ACTIONS: 'process', TASK_CANCEL_GRACE_MS: '3000' };
+  const env = { TASK_UNKNOWN_ACTIONS: 'process', TASK_CANCEL_GRACE_MS: '6000' };
   const services = onceForSuite(() => startWithHandlers(HANDLERS, env));
 
   it('offers the actions with templates and fields of their data, keeps their texts over a reload, and shows what the service refuses', async () => {
@@ -221,7 +221,6 @@ describeInBrowser('the form with a handlers module', () => {
     expect(await cancel()).to.equal(204);
     await cancelled('soon').waitFor();
     expect(await page.locator(':focus').textContent()).to.match(/soon\s+cancelled/);
-
     await queue(page, 'stubborn');
     await ownTask(page, 'running').waitFor();
     expect(await cancel()).to.equal(202);

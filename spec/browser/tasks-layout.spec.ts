@@ -106,9 +106,10 @@ describeInBrowser('the charts of the task board', () => {
     const page = await visit(tasks);
     const history = part(page, 'history-table').locator('tr');
     await part(page, 'throughput').locator('canvas').waitFor();
-    await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'a' } });
     // One task in a period of up to five seconds.
-    for (const name of ['accepted', 'completed']) await partShows(page, `chart-${name}`, /^(0\.[2-9]|1\.0)$/);
+    const shown = ['accepted', 'completed'].map((name) => partShows(page, `chart-${name}`, /^(0\.[2-9]|1\.0)$/));
+    await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'a' } });
+    await Promise.all(shown);
     await page.getByText('Actions and workers').click();
     const cells = part(page, 'actions').locator('tr', { hasText: 'uppercase' }).locator('td');
     const duration = cells.last().filter({ hasText: /^\d[\d.]* m?s$/ });

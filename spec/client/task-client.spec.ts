@@ -56,11 +56,11 @@ describe('the client of the task queue', () => {
       second.on(name, () => told.push(name) === 1 && void second.run());
     expect(await second.result()).to.include({ output: 2, attempts: 2 });
     expect(told).to.deep.equal(['scheduled', 'started', 'retrying', 'started', 'completed']);
-    const resize = await client.submit('resize', { width: 1 }, { delay: 0.1 });
+    const resize = await client.submit('resize', { width: 1 }, { delay: 600 });
+    resize.on('scheduled', () => void resize.run());
     resize.on('progress', ({ fraction, note }) => told.push(`${fraction} ${note}`));
     await resize.result();
     expect(told.at(-1)).to.equal('0.5 half');
-
     const failed = await client.submit('fail', {});
     const failure = { name: 'TaskFailedError', message: 'never', attempts: 1 };
     for (let time = 0; time < 2; time++) expect(await thrown(failed.result())).to.include(failure);
@@ -239,7 +239,6 @@ describe('the client of the task queue', () => {
     expect(bodies.map((body) => body.ids.length)).to.deep.equal(Array(9).fill(667));
     expect(bodies.slice(0, 4).map(({ per_second }) => per_second)).to.deep.equal([10, 10, 10, undefined]);
     expect(bodies.slice(0, 3).flatMap((body) => body.ids)).to.deep.equal(ids);
-
     const answers = [Response.json({}), Response.json({ error: 'bad request' }, { status: 400 })];
     const refused = clientOf('http://localhost', { fetch: async () => answers.shift() as Response });
     expect(await thrown(refused.cancelAll({ ids }))).to.include({ message: 'bad request' });

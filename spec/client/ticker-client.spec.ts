@@ -129,10 +129,9 @@ describe('the client of the ticker', () => {
     client.on('end', ({ message }) => ends.push(message));
     const prices = client.prices();
     while (ends.length < 1) await next(prices);
-    await next(prices);
-    await client.revoke();
-    while (ends.length < 2) await next(prices);
-    expect(ends.slice(0, 2)).to.deep.equal(['token expired', 'token revoked']);
+    // On a slow machine, another token may expire before it is revoked.
+    for (; !ends.includes('token revoked'); await next(prices)) await client.revoke();
+    expect(new Set(ends)).to.deep.equal(new Set(['token expired', 'token revoked']));
     const exchanges = () => network.requests.filter((each) => each === 'POST /auth/token').length;
     const jumped = exchanges();
     mock.timers.enable({ apis: ['Date'], now: Date.now() + 3_600_000 });

@@ -49,7 +49,8 @@ describe('plain connections', () => {
   });
 
   it('leave clients less time as they run short, all of it when they are free again, and no less because of WebSockets, unless these hold every connection', async () => {
-    const { listener, sockets } = await serve(fine, { maxConnections: 10, trustProxy: 1 });
+    const timeouts = { check: 3_600_000 };
+    const { listener, sockets } = await serve(fine, { maxConnections: 10, trustProxy: 1, timeouts });
     const { server } = listener;
     const times = () => [server.headersTimeout, server.requestTimeout];
     const raws = [];

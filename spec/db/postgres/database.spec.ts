@@ -20,14 +20,14 @@ describeWithPostgres('PostgresDatabase', () => {
       ['SELECT nothing', 'column "nothing" does not exist'],
       ['SELECT pg_sleep(10)', 'canceling statement due to statement timeout'],
     ] as const) {
-      const error = await errorOf(() => database.query(statement));
+      const error = await errorOf(() => database.query(statement, [], 60_000));
       expect(error).to.not.be.instanceOf(DatabaseUnavailable);
       expect(error.message).to.equal(message);
     }
     const ended = await errorOf(() => database.query('SELECT pg_terminate_backend(pg_backend_pid())'));
     expect(ended).to.be.instanceOf(DatabaseUnavailable);
     await sql('BEGIN; CREATE TABLE words (word text)');
-    const { name, message } = await errorOf(() => database.query('CREATE TABLE words (word text)'));
+    const { name, message } = await errorOf(() => database.query('CREATE TABLE words (word text)', [], 60_000));
     expect(`${name}: ${message}`).to.match(/^DatabaseUnavailable: .* is busy: .* lock timeout$/);
     await sql('ROLLBACK');
   });
