@@ -205,8 +205,9 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await until(() => asked.length > 1);
     const pauses = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
     expect(Math.min(...pauses), 'as long as Retry-After says').to.be.above(2_000);
+    const delayed = page.waitForResponse((response) => response.headers()['retry-after'] === '3600');
     await refuse('**/queue', 'queue unavailable', '3600');
-    await page.waitForResponse('**/queue');
+    await delayed;
     for (const pattern of ['**/tasks', '**/queue']) await page.unroute(pattern);
     await page.getByRole('button', { name: 'Retry' }).click();
     await reaches(page, 'live');

@@ -21,9 +21,11 @@ const names = (page: Page) => rows(page).locator('.task-name').allTextContents()
 const focusedRow = (page: Page) =>
   page.evaluate(() => document.activeElement?.closest('[data-row]')?.querySelector('.task-name')?.textContent);
 
-async function complete(tasks: string, actions: string[]): Promise<void> {
+async function complete(tasks: string, actions: string[]): Promise<string> {
   const { body } = await post(`${tasks}/tasks/batch`, { tasks: actions.map((action) => ({ action })) });
-  await untilTask(tasks, body.tasks.at(-1).id);
+  const { id } = body.tasks.at(-1);
+  await untilTask(tasks, id);
+  return id;
 }
 
 const numbered = (length: number, name = 'action') => Array.from({ length }, (_, index) => `${name}-${index}`);
@@ -251,7 +253,7 @@ describeInBrowser('the address and the keys of the task board', () => {
   it("lead to the same view again by Back and Forward, with and without the browser's page cache, and to each row and list by keys until these are switched off", async () => {
     const { tasks } = await startServices();
     const ids: string[] = [];
-    for (const action of ['third', 'second', 'first']) ids.unshift((await post(`${tasks}/tasks`, { action })).body.id);
+    for (const action of ['third', 'second', 'first']) ids.unshift(await complete(tasks, [action]));
     // Chromium reports that the listener keeps the page out of its cache.
     const page = await visit(`${tasks}/?q=first`, { tolerated: /unload/ });
     for (const isCached of [true, false]) {
