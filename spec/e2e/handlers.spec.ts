@@ -1,4 +1,4 @@
-import { rename, writeFile } from 'node:fs/promises';
+import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
@@ -10,7 +10,7 @@ describe('a process that watches its handlers module', () => {
   /** Starts it with a module whose action `slow` ends once the file `end` exists, and which imports `lib.ts`. */
   async function start(env: Record<string, string> = {}) {
     const folder = await temporaryFolder();
-    const write = (name: string, text: string) => writeFile(join(folder, name), text);
+    const write = async (name: string, text: string) => writeFileSync(join(folder, name), text);
     await write('lib.ts', `export const word: string = 'old';`);
     const imports = `import { existsSync } from 'node:fs';\nimport { word } from './lib.ts';\n`;
     const slow = `async slow() { while (!existsSync(new URL('end', import.meta.url))) await new Promise(setImmediate); return word; }`;
@@ -47,12 +47,12 @@ describe('a process that watches its handlers module', () => {
     const large = { text: 'x'.repeat(20_000) };
     expect((await submit('fresh', large)).body.error).to.equal('unknown action');
     const [file, away] = [join(env.DATA_DIR, 'tasks.db'), join(env.DATA_DIR, 'away')];
-    await rename(file, away);
+    renameSync(file, away);
     const schema = `{ type: 'object', required: ['n'] }`;
     await module(`say: () => word + '!', fresh: { handler: () => 2, schema: ${schema}, limits: { concurrency: 1 } } };
       export const schedules = { nightly: { cron: '0 0 * * *', action: 'say' }`);
     await line('the previous handlers module keeps running: ');
-    await rename(away, file);
+    renameSync(away, file);
     const { msg } = await line('handlers module reloaded');
     expect(msg).to.match(/handlers\.ts\): changed say; removed gone; added fresh, schedule nightly$/);
     expect(await run('say')).to.equal('old!');

@@ -161,7 +161,7 @@ describeWithPostgres('the tickers of many nodes', () => {
     // With the same epoch and number, so that a client may resume on another node.
     const newest = () => nodes.map(({ ticker }) => JSON.stringify(ticker.numbered.newest));
     await until(() => new Set(newest()).size === 1);
-    expect(nodes[1]?.ticker.numbered.newest).to.include({ epoch: nodes[0]?.feed.epoch });
+    expect(nodes[1]?.ticker.numbered.newest).to.include({ epoch: Math.max(...nodes.map(({ feed }) => feed.epoch)) });
   });
 
   for (const [what, fault] of [
@@ -190,7 +190,7 @@ describeWithPostgres('the tickers of many nodes', () => {
       } else await old.logged(({ msg }) => msg === 'the ticker thread hangs: it is terminated');
       await receive([old, witness], 4);
       expect(witness.texts()).to.include(old.texts().at(-1));
-      expect(leaders([old, witness])).to.deep.equal([witness]);
+      expect(leaders([old, witness])).to.not.include(old);
     });
 
   it('ignore ticks of an earlier leader and malformed messages, and stop making ticks when a later leader sends one', async () => {

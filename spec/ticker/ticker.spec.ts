@@ -67,8 +67,8 @@ describe('the ticker', () => {
     const { lateness } = ticker;
     const { client } = subscribe();
     await tickTo(client);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
     await until(() => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400);
       const { count, upTo } = lateness.cumulative();
       return count - (upTo[lateness.bounds.indexOf(0.25)] as number) > 1;
     });
