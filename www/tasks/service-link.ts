@@ -176,6 +176,7 @@ export class ServiceLink {
 
   #onAnswer(status: QueueStatus): void {
     this.#contactAt = performance.now();
+    this.#notBefore = 0;
     const isBack = this.#state.peek().kind !== 'live';
     this.#show({ kind: 'live' });
     this.#receive(status);
