@@ -6,14 +6,16 @@ import { ApiKeys, openAuthDatabase } from '../../db/sqlite/api-keys.ts';
 import { DatabaseUnavailable } from '../../db/task-store.ts';
 import { errorOf } from '../store/stage.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
+import { migratedFolder, openBeside, runOn } from '../support/migrated-folder.ts';
 import { describeWithPostgres, migratedSchema, openDatabase } from '../support/servers.ts';
 
 const INSERT = 'INSERT INTO api_keys (api_key, user_id, role, created_at)';
 
-async function freshInSqlite() {
+/** @param present keys that are in the file before it is opened */
+async function freshInSqlite(...present: string[]) {
   const dataDir = await migratedFolder();
   const file = join(dataDir, 'auth.db');
+  for (const key of present) runOn(dataDir, `${INSERT} VALUES ('${key}', 'of ${key}', 'user', 1)`, 'auth.db');
   const database = openAuthDatabase(file, 50);
   afterTest(() => database.close());
   const beside = openBeside(dataDir, 'auth.db');
@@ -98,19 +100,15 @@ describe('API keys in SQLite', () => {
   });
 
   it('are those of a file that replaces another one', async () => {
-    const { keys, sql, file } = await freshInSqlite();
-    await sql(`${INSERT} VALUES ('k', 'alice', 'user', 1)`);
-    expect(keys.findOwner('k')).to.not.equal(undefined);
-    const other = await freshInSqlite();
-    await other.sql(`${INSERT} VALUES ('other', 'bob', 'user', 1)`);
-    await other.sql('PRAGMA wal_checkpoint(TRUNCATE)');
+    const [{ keys, file }, other] = [await freshInSqlite('k'), await freshInSqlite('other')];
+    expect(keys.findOwner('k')).to.deep.equal({ user_id: 'of k', role: 'user' });
     renameSync(file, `${file}.away`);
     expect(() => keys.findOwner('k')).to.throw(DatabaseUnavailable);
-    // The data version may happen to be the same.
     for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+    // Both files have the same data version when they are opened.
     copyFileSync(other.file, file);
     expect(keys.findOwner('k')).to.equal(undefined);
-    expect(keys.findOwner('other')).to.deep.equal({ user_id: 'bob', role: 'user' });
+    expect(keys.findOwner('other')).to.deep.equal({ user_id: 'of other', role: 'user' });
   });
 });
 
