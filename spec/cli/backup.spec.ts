@@ -3,16 +3,24 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 import { migratedFolder, runOn } from '../support/migrated-folder.ts';
 import { watch } from '../support/program.ts';
 import { until } from '../support/until.ts';
 
-/** Module preloaded into the program. After each step, the copy waits until the spec has sent a signal. */
+/**
+ * Module preloaded into the program. After each step, the copy waits until the spec has sent a signal. Each deletion
+ * sends another one, because Ctrl-C reaches a program from the terminal and again from npm.
+ */
 const HELD_COPY = `
-  import { existsSync } from 'node:fs';
+  import fs from 'node:fs';
   import { syncBuiltinESMExports } from 'node:module';
+  const { existsSync, rmSync } = fs;
+  fs.rmSync = (...args) => {
+    process.kill(process.pid, process.env.SIGNAL);
+    rmSync(...args);
+  };
   const sqlite = process.getBuiltinModule('node:sqlite');
   const { backup } = sqlite;
   const cell = new Int32Array(new SharedArrayBuffer(4));
@@ -41,15 +49,10 @@ describe('npm run backup', () => {
       const [dataDir, folder] = [await migratedFolder(), await temporaryFolder()];
       runOn(dataDir, "INSERT INTO tasks (id, payload, created_at) VALUES ('a', zeroblob(10000000), 1)");
       const file = fileURLToPath(new URL('../../main/cli/backup.ts', import.meta.url));
-      const env = { ...process.env, DATA_DIR: dataDir, SIGNALLED: join(dataDir, 'signalled') };
+      const env = { ...process.env, DATA_DIR: dataDir, SIGNALLED: join(dataDir, 'signalled'), SIGNAL: signal };
       const args = ['--import', `data:text/javascript,${encodeURIComponent(HELD_COPY)}`, file, join(folder, 'new')];
       const { child, exited, errors } = watch(spawn(process.execPath, args, { env }));
       await until(() => existsSync(join(folder, 'new', 'tasks.db.partial')));
-      // Repeated signals: Ctrl-C reaches a program from the terminal and again from npm.
-      const insisting = setInterval(() => {
-        if (existsSync(join(folder, 'new'))) child.kill(signal);
-      }, 1);
-      afterTest(() => clearInterval(insisting));
       child.kill(signal);
       writeFileSync(env.SIGNALLED, '');
       expect(await exited).to.deep.equal({ code: 1, signal: null });
