@@ -8,7 +8,7 @@ import { discard, retry } from '../../store/settlements.ts';
 import { numbers } from '../../store/stage.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
-import { request } from '../../support/program.ts';
+import { type HttpResponse, request } from '../../support/program.ts';
 import { until } from '../../support/until.ts';
 import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
@@ -270,8 +270,7 @@ describe('a request with Prefer: wait', function () {
     const id = await server().submitTask();
     const reading = read(id);
     await server().ask(`DELETE /tasks/${id}`);
-    expect((await reading).status).to.equal(404);
-    expect((await read('none')).status).to.equal(404);
+    for (const answer of [reading, read('none')]) expect((await answer).status).to.equal(404);
   });
 
   it('is answered 200 at once if the idempotency key belongs to a completed task', async () => {
@@ -303,14 +302,16 @@ describe('a request with Prefer: wait', function () {
       expect(clock.timers, 'that of the retention of events').to.equal(1);
     });
 
-  it('is answered 200 although the event of another node was missed', async () => {
+  it('is answered 200 although the event of another node was missed, to a completed and to a failed task', async () => {
     const own = await startTasksServer();
     Object.defineProperty(own.store, 'isShared', { value: true });
-    const answering = submit(own);
-    const delivery = await own.take();
-    await own.store.settle([{ delivery, settlement: { kind: 'complete', result: RESULT } }]);
-    const { status, body } = await answering;
-    expect([status, body.id, body.result]).to.deep.equal([200, delivery.id, RESULT]);
+    const answering = [submit(own), submit(own)];
+    const [done, failed] = (await own.takeAll(2)) as [Delivery, Delivery];
+    await own.store.settle([{ delivery: done, settlement: { kind: 'complete', result: RESULT } }]);
+    await own.store.settle([{ delivery: failed, settlement: discard('no') }]);
+    const shown = ({ status, body }: HttpResponse) => `${status} ${body.id} ${body.result ?? body.reason}`;
+    const answers = (await Promise.all(answering)).map(shown);
+    expect(answers).to.have.members([`200 ${done.id} ${RESULT}`, `200 ${failed.id} no`]);
   });
 
   for (const [title, end] of Object.entries<(own: TasksServer, delivery: Delivery) => unknown>({

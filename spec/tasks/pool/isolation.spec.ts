@@ -67,8 +67,7 @@ describe('a pool whose threads have processes of their own', () => {
 
   it('ends with the service that it belongs to, even if a handler blocks', async () => {
     const source = 'export default { block(_, { log }) { log.info(String(process.pid)); for (;;); } };';
-    const env = { TASK_HANDLERS: await writeHandlers(source), TASK_ISOLATION: 'process' };
-    const services = await startServices({ env });
+    const services = await startServices({ env: { ...own, TASK_HANDLERS: await writeHandlers(source) } });
     const { body } = await post(`${services.tasks}/tasks`, { action: 'block' });
     const pid = Number((await services.logged(({ task }) => task === body.id)).msg);
     expect(isAlive(pid)).to.equal(true);
@@ -111,8 +110,10 @@ function playThreads(most?: number) {
 }
 
 describe('the processes of threads', () => {
-  it('are replaced by ones that load after a delay of at most 5 s, unless they were stable, had a task or have never loaded', () => {
+  it('are replaced by ones that load after a delay of at most 5 s, unless they were stable, had a task or have never loaded, and tell of each that has loaded', async () => {
     const { children, threads, last } = playThreads();
+    let loaded = 0;
+    threads.on('workerCreate', () => loaded++);
     let nowMs = 0;
     mock.method(performance, 'now', () => nowMs);
     const end = (ageMs: number) => {
@@ -123,12 +124,11 @@ describe('the processes of threads', () => {
     for (const ageMs of [...Array(9).fill(0), 9999, 10_000, 0, 0]) end(ageMs);
     void threads.run({ run: 1, [queueOptionsSymbol]: { id: threads.threads[0]?.threadId } } as never);
     end(0);
-    const delays = [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 0, 0, 50, 0];
-    const starts = children.slice(1).map(({ send }) => send.mock.calls[0]?.arguments[0]);
-    expect(starts.map((start) => start?.loadDelayMs)).to.deep.equal(delays);
-    last().kill();
-    last().kill();
-    expect([children.length, threads.threads]).to.deep.equal([16, []]);
+    const delays = children.slice(1).map(({ send }) => send.mock.calls[0]?.arguments[0].loadDelayMs);
+    expect(delays).to.deep.equal([0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 0, 0, 50, 0]);
+    for (const _ of [1, 2]) last().kill();
+    await new Promise(setImmediate);
+    expect([children.length, threads.threads, loaded]).to.deep.equal([16, [], 14]);
   });
 
   it('have ended once their last message has arrived, and tell if another one cannot be created, at once or later', () => {

@@ -213,10 +213,8 @@ describe('handlers that share threads', () => {
     const { run, told, cancel } = await startOverlapping({ TASK_OVERLAP: '2' });
     const [first, , third, fourth] = [run('wait'), run('wait'), run('wait'), run('wait')];
     await until(() => told.length === 2);
-    expect(cancel(4)).to.equal(true);
-    expect(await fourth).to.deep.equal({ ended: 'released', reason: 'cancelled' });
-    expect(cancel(1)).to.equal(false);
-    expect(await first).to.deep.equal(returned);
+    expect([cancel(4), await fourth]).to.deep.equal([true, { ended: 'released', reason: 'cancelled' }]);
+    expect([cancel(1), await first]).to.deep.equal([false, returned]);
     await until(() => told.includes('3 started'));
     cancel(3);
     expect(await third).to.deep.equal(returned);
@@ -245,6 +243,7 @@ describe('handlers that share threads', () => {
 
   it('have their whole time limits when they run again alone', async () => {
     const clock = new ManualClock();
+    const { mock: timers } = mock.method(clock, 'timer');
     const { run, told, die } = await startOverlapping({ TASK_CANCEL_GRACE_MS: '20' }, undefined, clock);
     const outcomes = [run('late'), run('hang')];
     await until(() => told.length === 2);
@@ -257,6 +256,7 @@ describe('handlers that share threads', () => {
       });
     const reasons = ['thread died: exit code 7', 'took longer than 500 ms'];
     expect(await Promise.all(outcomes)).to.deep.equal(reasons.map((reason) => ({ ended: 'crashed', reason })));
+    for (const { arguments: timing } of timers.calls) expect(timing[0], 'no old time limit').to.be.above(0);
   });
 
   it('run again alone if one of them ignores its signal', async () => {
