@@ -94,7 +94,6 @@ describe('embedded services', () => {
       expect((await tasks.list()).map(({ result }) => result?.length)).to.deep.equal([300_013, 300_013]);
       expect((await tasks.queue.status()).accepted).to.equal(2);
       expect(unhandled).to.deep.equal([]);
-
       const misspelt = await errorOf(() => tasks.submit('uppercase', {}, { dealy: 1 } as never));
       expect(misspelt).to.be.instanceOf(ServiceError);
       expect(misspelt).to.include({ status: 400, path: '/dealy', message: 'unknown option' });
@@ -123,14 +122,16 @@ describe('embedded services', () => {
       expect(unknown.message).to.equal('unknown symbol DOGE-USD: the service has BTC-USD, ETH-USD, SOL-USD');
       const last = ticker.prices();
       await last.next();
-      const end = (async () => {
-        for await (const _ of last);
-      })();
+      // A reader without ticks, which only the stop can wake.
+      follows.mockImplementationOnce(() => () => false);
+      const unticked = ticker.prices({ signal: new AbortController().signal }).next();
+      const end = Array.fromAsync(last);
       await prices.return();
       await stop();
       await end;
+      expect(await Promise.race([unticked, new Promise(setImmediate)])).to.include({ done: true });
       const wereFollowing = follows.calls.map(({ result }) => (result as () => unknown)());
-      expect(wereFollowing).to.deep.equal([false, false]);
+      expect(wereFollowing).to.deep.equal([false, false, false]);
     });
   });
 

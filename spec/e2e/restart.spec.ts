@@ -22,7 +22,6 @@ describe('a start', () => {
     const kept = () => JSON.parse(readFileSync(file, 'utf8'));
     const start = (env: Record<string, string> = {}) =>
       startServices({ env: { DATA_DIR, TICK_INTERVAL_MS: '100', ...env } });
-
     const first = await start();
     const listening = first.lines.filter(({ msg }) => msg === 'listening');
     const hosts = ['ticker', 'tasks', 'admin'].map((service) => [service, '127.0.0.1']);
@@ -43,7 +42,6 @@ describe('a start', () => {
     expect(statSync(file).mode & 0o777, 'only the owner can read the tokens').to.equal(0o600);
     expect(readFileSync(file, 'utf8')).not.to.include(valid);
     expect(kept()).to.have.all.keys('key', 'records');
-
     const second = await start();
     expect(existsSync(file)).to.equal(false);
     expect([demoLog(second), second.apiKey]).to.deep.equal(['demo API key exists', first.apiKey]);
@@ -51,13 +49,11 @@ describe('a start', () => {
     const { timestamps } = (await request(historyOf(second), bearing(valid))).body;
     expect(timestamps[0]).to.equal(body.timestamps[0]);
     await second.end('SIGINT');
-
     const third = await start({ TOKEN_KEY });
     expect(await status(third, valid), 'with a new key').to.equal(401);
     const token = await third.token();
     await third.end();
     expect(kept()).to.have.all.keys('records');
-
     const fourth = await start({ TOKEN_KEY });
     expect(await status(fourth, token), 'under TOKEN_KEY').to.equal(200);
     const exchange = async (api_key: string) => post(`${fourth.ticker}/auth/token`, { api_key });
@@ -67,7 +63,6 @@ describe('a start', () => {
     await runCommand('keys', ['revoke', '1'], { dataDir: DATA_DIR });
     expect(await exchange(first.apiKey)).to.deep.include({ status: 401, body: { error: 'invalid API key' } });
     await fourth.end();
-
     const fifth = await start({ TOKEN_KEY });
     expect(await status(fifth, token), 'without its API key').to.equal(401);
     expect(demoLog(fifth)).to.equal('demo API key created');

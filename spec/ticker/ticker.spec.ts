@@ -8,10 +8,11 @@ import { seededPrices } from '../../workers/ticker/computed-prices.ts';
 import { createTicker, fakeFeed, mortal, NEVER, pricesOf, Recorder, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
+const anHourAhead = () => systemClock.now() + 3_600_000;
+
 describe('the ticker', () => {
   it('goes on from the time of the main thread, and sends the last tick as the snapshot to a new subscriber only, because a second has one price', async () => {
-    const hourFast = { ...systemClock, now: () => systemClock.now() + 3_600_000 };
-    const { actors, subscribe, tickTo } = await startTicker({ clock: hourFast });
+    const { actors, subscribe, tickTo } = await startTicker({ clock: { ...systemClock, now: anHourAhead } });
     const first = subscribe();
     actors.send(TICKER, { topic: 'subscribe', client_pid: first.client, handler_pid: first.handler });
     const { message } = await tickTo(first.client);
@@ -86,12 +87,14 @@ async function heartbeat({ loopDelays }: Pick<Ticker, 'loopDelays'>): Promise<vo
 }
 
 describe('a ticker thread', () => {
-  it('that dies leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe', async () => {
+  it('that dies leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe, and the present time', async () => {
     const { feed, calls, grantLease } = fakeFeed();
     grantLease();
-    const { subscribe, tickTo, endThread, logged, ticks } = await startTicker({ file: mortal, feed });
+    const clock = { ...systemClock };
+    const { ticker, subscribe, tickTo, endThread, logged, ticks } = await startTicker({ file: mortal, feed, clock });
     const [stays, leaves] = [subscribe(), subscribe()];
     await tickTo(stays.client, leaves.client);
+    clock.now = anHourAhead;
     await endThread('die');
     const unseen = subscribe();
     await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
@@ -100,6 +103,7 @@ describe('a ticker thread', () => {
     const late = subscribe();
     ticks.length = 0;
     await tickTo(stays.client, unseen.client, late.client);
+    expect(ticker.lastDue).to.be.at.least(Date.now() + 3_590_000);
     for (const { recorder } of [stays, unseen, late]) expect(recorder.received).to.have.lengthOf(1);
     expect(ticks.some(({ clients }) => clients.includes(leaves.client))).to.equal(false);
   });
@@ -185,8 +189,7 @@ describe('a ticker that is stopped', () => {
     const started = other.ticker.start().catch((error: unknown) => error);
     await other.ticker.stop();
     expect(await started).to.be.instanceOf(Error);
-    expect(ticks).to.have.lengthOf(count);
-    expect(lines).to.deep.equal([]);
+    expect([ticks.length, lines]).to.deep.equal([count, []]);
   });
 
   it('while its thread is dead does not come back', async () => {

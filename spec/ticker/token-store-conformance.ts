@@ -54,8 +54,8 @@ export function itIsATokenStore(
     expect(await found()).to.deep.equal([false, true, false]);
   });
 
-  it('evicts the oldest token of a key past the bound of that key, as revoked, and none of another key', async () => {
-    const { store, removed, put } = await create(100, 2);
+  it('evicts the oldest token of a key past the bound of that key, also while the store is full, as revoked, and none of another key', async () => {
+    const { store, removed, put } = await create(3, 2);
     await put('other', { keyId: 'k2' });
     // In reverse alphabetical order, so that only age can decide.
     for (const id of ['d', 'c', 'b', 'a']) await put(id);

@@ -96,7 +96,6 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
     const query = new URLSearchParams({ ...filter, since: `${first_at}`, limit: '0' });
     const preview = { tasks: [], count: 0, total: 2, total_is_exact: true, next_cursor: null };
     expect((await ask(`GET /tasks/search?${query}`))[1]).to.deep.equal(preview);
-
     for (const [change, selection, count] of [
       ['redrive', { ids: [a] }, 1],
       ['redrive', { ...filter, action: 'x' }, 0],
