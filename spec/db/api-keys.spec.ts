@@ -117,7 +117,7 @@ describeWithPostgres('API keys in PostgreSQL', () => {
 
   it('have one demo user when ten nodes start at once', async () => {
     const { url, sql } = await freshInPostgres();
-    const nodes = Array.from({ length: 10 }, () => new PostgresApiKeys(openDatabase(url)));
+    const nodes = Array.from({ length: 10 }, () => new PostgresApiKeys(openDatabase(url, { connections: 1 })));
     const made = await Promise.all(nodes.map((node) => node.ensureDemoUser(1)));
     expect(made.filter(({ created }) => created)).to.have.lengthOf(1);
     expect(new Set(made.map(({ apiKey }) => apiKey))).to.have.property('size', 1);

@@ -72,7 +72,6 @@ describeWithPostgres('two nodes', () => {
     await untilTask(runs.tasks, second, 'running');
     const waiting = await submit(nodes[0], 'run');
     const events = await followBoth(runs, other);
-
     for (const node of nodes) {
       const { body } = await untilAnswer(`${node.tasks}/tasks/${first}`, ({ body }) => body.progress !== undefined);
       expect(body).to.deep.include({ status: 'running', progress: { fraction: 0.5, note: 'half' } });
@@ -170,7 +169,6 @@ describeWithPostgres('two nodes under load', () => {
     await doomed.logged(({ msg }) => msg.startsWith('this node is now the leader'));
     await grows(2);
     for (const [second, texts] of seen) expect([second, texts.size]).to.deep.equal([second, 1]);
-
     seen.clear();
     const ledger = new Ledger();
     const stops = [doomed, stands].map((node, index) => ledger.flood(node.tasks, randomFrom(index)));

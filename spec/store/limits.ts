@@ -148,6 +148,7 @@ export function describeLimits({ it, driver: { isDurable, read } }: QueueTests):
     it('a limit of each key keeps nothing of a key without a task', async (queue) => {
       await setLimits(queue, { perKey: { concurrency: 1 } });
       for (const limitKey of 'ab') await queue.settleAll(await queue.running(limitKey, { limitKey }), complete());
+      await publish(queue, 'c', 'c').then(() => queue.cancel('c'));
       expect(await read(queue.store, 'SELECT limit_key FROM limit_uses')).to.deep.equal([]);
     });
 

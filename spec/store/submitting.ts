@@ -74,6 +74,8 @@ export function describeSubmitting({ it }: QueueTests): void {
     await queue.settle(await queue.next(), discard());
     await queue.publish('d');
     await queue.expectCounts({ accepted: 5, completed: 1, cancelled: 1, dead: 1 });
+    await queue.purge({ all: true });
+    await expectFull();
   });
 
   it('publishing refuses a message past the maximum size in bytes, not one that fits', async (queue) => {
@@ -141,7 +143,8 @@ export function describeSubmitting({ it }: QueueTests): void {
     const wrong = [submission('b'), submission('c', 'one', 'y'), submission('d', 'two'), submission('e', 'two', 'y')];
     const answers = await queue.unchanged(() => publishAll(queue, wrong));
     expect(answers).to.deep.equal(['b', 'KeyReused', 'd', 'KeyReused', '']);
-    expect(await publishAll(queue, [submission('f', 'two', 'y')])).to.deep.equal(['f new', 'f']);
+    const together = await Promise.all([...'fg'].map((id) => publishAll(queue, [submission(id, 'two', 'y')])));
+    expect(together.flat()).to.deep.equal(['f new', 'f', 'f', '']);
   });
 
   it('submissions with a key are accepted once, and stand for the first one for a day, even after it is done', async (queue) => {
@@ -192,10 +195,8 @@ export function describeSubmitting({ it }: QueueTests): void {
         queue.now += step;
         await queue.publishKeyed(id, `key of ${id}`);
       }
-      expect(await queue.publishKeyed('x', 'key of c')).to.equal('c');
-      expect(await queue.publishKeyed('y', 'key of b')).to.equal('b');
-      expect(await queue.publishKeyed('z', 'key of a')).to.equal('z');
-      expect(await queue.publishKeyed('w', 'key of c')).to.equal('c');
+      for (const [id, former] of Object.entries({ x: 'c', y: 'b', z: 'a', w: 'c' }))
+        expect(await queue.publishKeyed(id, `key of ${former}`)).to.equal(former === 'a' ? id : former);
       await queue.restart({ maxKeys: 1 });
       expect(await queue.publishKeyed('d', 'key of d')).to.equal('d');
       expect(await queue.publishKeyed('e', 'key of a')).to.equal('e');

@@ -84,9 +84,8 @@ describeWithPostgres('PostgresStore', () => {
     await fire(one, 'b');
     const changes = async () => (await sql('SELECT DISTINCT is_synced FROM changes')).map(({ is_synced }) => is_synced);
     expect(await changes()).to.deep.equal(['on']);
-    const delivery = await one.next();
     await sql('DELETE FROM changes');
-    await one.settle(delivery, complete());
+    await one.settle(await one.next(), complete());
     expect(await changes()).to.deep.equal(['off']);
   });
 
@@ -215,16 +214,13 @@ describeWithPostgres('PostgresStore', () => {
 
   it('after a lost answer, a node remembers an ack until the row is written, or for an hour', async () => {
     const { sql, one, store } = await fresh();
-    const remembered = async () => {
-      await store.start();
-      return (await sql('SELECT 1 FROM acks')).length;
-    };
     const [a, b] = await one.running('ab');
     await one.settleAll([a, b], ack);
     await one.settle(a, row(1));
     for (const age of [0, HOUR, HOUR + 1]) {
       await sql(`UPDATE acks SET acked_at = ${START - age}`);
-      expect(await remembered(), `${age}`).to.equal(age > HOUR ? 0 : 1);
+      await store.start();
+      expect(await sql('SELECT 1 FROM acks'), `${age}`).to.have.length(age > HOUR ? 0 : 1);
     }
   });
 
@@ -374,7 +370,7 @@ describeWithPostgres('PostgresStore', () => {
     expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
   });
 
-  it('accepts tasks without limits while a transaction changes tasks with limits, for which a recovery waits', async () => {
+  it('accepts tasks without limits while a transaction changes tasks with limits, for which a recovery waits, and tells of new limits once all transactions before them have ended', async () => {
     const { sql, one, other, store } = await fresh();
     await store.setLimits('other', { concurrency: 1 }, 'api');
     await one.running('x', { action: 'other' });
@@ -387,6 +383,13 @@ describeWithPostgres('PostgresStore', () => {
     await sql('COMMIT');
     await recovered;
     await one.expectCounts({ waiting: 3 });
+    await sql("BEGIN; SELECT lock_limits(0, '{}')");
+    const order: string[] = [];
+    const set = store.setLimits('sum', { concurrency: 1 }, 'api', () => order.push('set'));
+    await until(async () => (await sql('SELECT 1 FROM pg_locks WHERE NOT granted')).length > 0);
+    order.push('committed');
+    await Promise.all([sql('COMMIT'), set]);
+    expect(order).to.deep.equal(['committed', 'set']);
   });
 
   it('says which tasks the recovery of an owner has dead-lettered, cancelled, or evicted as dead letters', async () => {
@@ -407,8 +410,7 @@ describeWithPostgres('PostgresStore', () => {
     expect(await other.takeIds(2, true)).to.equal('b');
     const failed = [{ ...b, attempts: 1, reason: EXHAUSTED }];
     expect([await recover(one, 'other'), await recover(one, 'other')]).to.deep.equal([failed, []]);
-    const third = await openQueue(url, 'third');
-    expect(await third.takeIds(2, true)).to.equal('c');
+    expect(await (await openQueue(url, 'third')).takeIds(2, true)).to.equal('c');
     await one.cancel('c');
     expect(await recover(one, 'third')).to.deep.equal([]);
     expect(recoveries).to.deep.equal([
@@ -482,8 +484,7 @@ describeWithPostgres('PostgresStore', () => {
     await one.store.schedules.put(schedule('s', { nextAt: 0 }));
     for (let dueAt = 0; dueAt < 20; dueAt++) {
       const firing = { dueAt, nextAt: dueAt + 1, isExclusive: dueAt % 2 === 1 };
-      const calls = [one, other, one, other].map((node, index) => fire(node, `${dueAt} ${index}`, firing));
-      const fired = await Promise.all(calls);
+      const fired = await Promise.all([one, other, one, other].map((node, n) => fire(node, `${dueAt} ${n}`, firing)));
       const first = firing.isExclusive ? 'skipped' : 'fired';
       expect(fired.map((each) => each.split(' ')[0]).sort()).to.deep.equal(['changed', 'changed', 'changed', first]);
     }
