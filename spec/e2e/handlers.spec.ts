@@ -54,6 +54,8 @@ describe('a process that watches its handlers module', () => {
     await module(`say: () => word + '!', fresh: { handler: () => 2, schema: ${schema}, limits: { concurrency: 1 } } };
       export const schedules = { nightly: { cron: '0 0 * * *', action: 'say' }`);
     await line('the previous handlers module keeps running: ');
+    const kept = JSON.stringify((await request(`${tasks}/actions`)).body);
+    expect(kept).to.include('"gone"').and.not.include('"fresh"');
     renameSync(away, file);
     const { msg } = await line('handlers module reloaded');
     expect(msg).to.match(/handlers\.ts\): changed say; removed gone; added fresh, schedule nightly$/);
@@ -75,8 +77,7 @@ describe('a process that watches its handlers module', () => {
     const place = /Unterminated string constant, at \S*lib\.ts:1:29: export const word: string = 'new$/;
     expect((await line('the previous handlers module keeps running: ')).msg).to.match(place);
     expect((await request(`${tasks}/queue`)).body.module_problem).to.match(place);
-    const { checks } = (await request(`${admin}/readyz`)).body;
-    expect(checks.handlers_module.state).to.equal('warning');
+    expect((await request(`${admin}/readyz`)).body.checks.handlers_module.state).to.equal('warning');
     const { id } = (await submit('slow')).body;
     await untilAnswer(`${tasks}/tasks/${id}`, ({ body }) => body.attempts > 0);
     expect(await Promise.all([1, 2, 3].map(() => run('say')))).to.deep.equal(['old', 'old', 'old']);

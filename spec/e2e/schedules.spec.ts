@@ -30,14 +30,12 @@ describe('a process with schedules', () => {
     expect((await post(`${url}/yearly/run`, {})).status).to.equal(202);
     await first.end('SIGKILL');
     const killed = Date.now() / 1000;
-
     const second = await start({ own });
     for (const name of ['each', 'own']) await until(async () => (await lastOf(second, name)) > killed);
     const { schedules } = (await request(`${second.tasks}/schedules`)).body;
     const sources = schedules.map(({ name, source }: Record<string, string>) => `${name} ${source}`);
     expect(sources).to.deep.equal(['each api', 'own module']);
     await second.end();
-
     const [schedule] = runOn(DATA_DIR, "SELECT last_at AS last FROM schedules WHERE name = 'each'");
     const made = `SELECT id FROM tasks WHERE payload LIKE '%"action":"each"%' UNION ALL SELECT id FROM messages WHERE schedule = 'each'`;
     expect(runOn(DATA_DIR, made)).to.have.length(Number(schedule?.last) / 1000 - firstTime + 1);

@@ -135,7 +135,6 @@ describe('a stop during the start', () => {
     await post(`${first.tasks}/queue/pause`, {});
     for (let count = 0; count < 2; count++) await post(`${first.tasks}/tasks`, { action: 'sum' });
     await expectEnd(first, 0, 'stopped', 2, 'SIGTERM');
-
     const stopped = await startHanging(TASKS_LISTENER, { ...first.env, SHUTDOWN_TIMEOUT_MS: '0' });
     await expectEnd(stopped, 0, 'stopped during the start', 0, 'SIGTERM');
     const forced = await startHanging(TASKS_LISTENER, first.env);

@@ -23,10 +23,10 @@ async function start({ aheadMs = 0, maxLength = 100 } = {}) {
 }
 
 describe('the queue', () => {
-  it('reports no event of a message that was refused or repeated, or settled or reported late', async () => {
+  it('reports no event of a message that was refused or repeated, or settled or reported late, and one acceptance of a callback', async () => {
     const { queue, next, told } = await start({ maxLength: 1 });
     const key = { key: 'key', fingerprint: 'x' };
-    await queue.publish(messageOf('a'), key);
+    await queue.publish({ ...messageOf('a'), callbackUrl: 'https://example.com/' }, key);
     await queue.publish(messageOf('b'), key);
     await queue.publish(messageOf('c')).catch(() => {});
     const delivery = await next();
@@ -36,7 +36,10 @@ describe('the queue', () => {
     queue.reportProgress(delivery, { fraction: 1 });
     await queue.settle([{ delivery, settlement: discard() }]);
     await queue.settle([{ delivery, settlement: { kind: 'row', result: '{"output":1}' } }]);
-    expect(told()).to.deep.equal(['accepted a', 'started a', 'completed a']);
+    const callback = await next();
+    await queue.settle([{ delivery: callback, settlement: release }]);
+    await next();
+    expect(told()).to.deep.equal(['accepted a', 'started a', 'completed a', `accepted ${callback.id}`]);
   });
 
   it('calls its listener when messages may be taken', async () => {
@@ -195,10 +198,8 @@ describe('the queue of several nodes', () => {
     const { opening, store, clock } = await openNode();
     const queue = await opening;
     const reported: unknown[] = [];
-    Object.assign(store, {
-      isShared: true,
-      report: ([{ progress }]: [Report]) => void reported.push(progress?.fraction),
-    });
+    const report = ([{ progress }]: [Report]) => void reported.push(progress?.fraction);
+    Object.assign(store, { isShared: true, report });
     await queue.publish(messageOf('a'));
     const [delivery] = (await queue.take(1, true)).deliveries as [Delivery];
     for (const fraction of [1, 2, 3]) {

@@ -46,7 +46,7 @@ async function start(env: Record<string, string> = {}, lost: readonly TaskSubjec
   afterTest(() => service.stop({ connections: now, abort: now, all: now }));
   const never = new Promise<void>(() => {});
   /** Stops the service, which must wait for neither tasks nor followers of events. */
-  const stop = () => service.stop({ connections: never, abort: never, all: never });
+  const stop = (abort = never) => service.stop({ connections: never, abort, all: never });
   return { ...service, ...{ config, backend, faults, lines, sent, takesBefore, stop, recover } };
 }
 
@@ -104,14 +104,14 @@ describe('service B', () => {
   });
 
   it('stores the ends of handlers that its stop aborts before it closes the queue', async () => {
-    const source = `export default {
-      async finish(_, { signal, log }) { log.info('begun'); await aborted(signal); },
-    };`;
-    const env = { TASK_HANDLERS: await writeHandlers(source), QUEUE_DRIVER: 'sqlite' };
-    const { metrics, lines, stop } = await start(env);
-    await metrics.queue.publish({ id: 'a', action: 'finish', body: '{"id":"a","action":"finish"}' });
-    await until(() => lines.some(({ msg }) => msg === 'begun'));
-    expect(await stop()).to.deep.equal({ unfinished: 0, kept: true });
+    const finish = "async finish(_, { signal, log }) { log.info('begun'); await aborted(signal); }";
+    const TASK_HANDLERS = await writeHandlers(`export default { ${finish} };`);
+    for (const [QUEUE_DRIVER, abort] of Object.entries({ sqlite: undefined, memory: Promise.resolve() })) {
+      const { metrics, lines, stop } = await start({ TASK_HANDLERS, QUEUE_DRIVER });
+      await metrics.queue.publish({ id: 'a', action: 'finish', body: '{"id":"a","action":"finish"}' });
+      await until(() => lines.some(({ msg }) => msg === 'begun'));
+      expect(await stop(abort), QUEUE_DRIVER).to.deep.equal({ unfinished: 0, kept: true });
+    }
   });
 
   it('counts the dead letters of a recovery, at the start or later, and reports the ends that it brings', async () => {

@@ -34,11 +34,15 @@ const kinds: [kind: string, check: Check, usable: string, reason: string][] = [
 
 for (const [kind, check, usable, noExport] of kinds) {
   describe(`the check of ${kind}`, () => {
-    it('discards what a module writes and posts, and ends what it leaves running', async () => {
+    it('discards what a module writes and posts, ends what it leaves running, and leaves no timer', async () => {
       const posts = "for (const each of [null, 1, {}, { failure: 'own' }]) parentPort.postMessage(each);";
       const source = `import { parentPort } from 'node:worker_threads'; ${posts}
         setInterval(() => console.log('noise'), 1); export default ${usable};`;
-      expect(await refusal(check, await temporaryFile('noisy.mjs', source))).to.equal(undefined);
+      const module = await temporaryFile('noisy.mjs', source);
+      const timers = () => process.getActiveResourcesInfo().filter((each) => each === 'Timeout').length;
+      const before = timers();
+      expect(await refusal(check, module)).to.equal(undefined);
+      expect(timers()).to.be.at.most(before);
     });
 
     const getter = (body: string) => `export default { get ${usable.slice(2, -7)}() { ${body} } }`;

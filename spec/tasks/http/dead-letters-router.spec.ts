@@ -83,7 +83,6 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
     expect(total).to.equal(8);
     expect((await ask('GET /dead-letters/reasons?cause=x'))[1].causes).to.deep.equal([]);
     expect(await server.listed('/dead-letters?cause=bad+data&action=sum&summary=1')).to.have.members([a, b]);
-
     const [, { causes }] = await ask('GET /dead-letters/reasons?text=DECLINED');
     const [{ first_at, last_at, minutes, ...cause }] = causes;
     expect(last_at).to.be.at.least(first_at);

@@ -54,7 +54,6 @@ describe('GET /tasks/events', () => {
     const later = await submitTask({ delay: 3600 });
     await ask(`POST /tasks/${later}/run`);
     events.record({ event: 'paused', at: 1500 });
-
     const due = { next_attempt_at: Math.ceil(next_attempt_at_ms / 1000), next_attempt_at_ms };
     const running = { id, status: 'running', attempt: 1 };
     const queued = { id, status: 'queued' };

@@ -48,7 +48,6 @@ describe('GET /tasks/:id', () => {
     const progress = { fraction: 0.5 };
     expect(running).to.deep.equal({ ...submitted, status: 'running', attempt: 1, progress, history: [] });
     expect(started_at_ms).to.be.within(accepted_at_ms, systemClock.now());
-
     await settle(delivery, retry(systemClock.now(), 'query failed'), { startedAt: 1000, endedAt: 1005 });
     const again = await take();
     queue.reportStart(again);

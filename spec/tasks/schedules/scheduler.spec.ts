@@ -210,13 +210,15 @@ describe('the scheduler', () => {
     }
   });
 
-  it('replaces a schedule of the API, or one that has changed, by that of the module', async () => {
-    const { put, restart, found } = await open();
+  it('replaces a schedule of the API, or one that has changed, by that of the module, which missed times use', async () => {
+    const { put, restart, found, queue } = await open();
     await put();
     for (const data of [{ a: 1 }, { b: 2 }]) {
-      await restart(0, new Map([['s', definition({ data })]]));
+      await restart(HOUR, new Map([['s', definition({ data })]]));
       const stored = await found();
       expect([stored?.source, JSON.parse(stored?.definition ?? '').data]).to.deep.equal(['module', data]);
+      const { deliveries } = await queue.take(9, true);
+      expect(deliveries.map(({ body }) => JSON.parse(body).data)).to.deep.equal([data]);
     }
     await restart();
     expect(await found(), 'of a former module').to.equal(undefined);
