@@ -79,7 +79,6 @@ describeInBrowser('tabs of the task board', () => {
     await streams.heldBy(page);
     await reachesTabs('for-all-tabs', ...all);
     expect(streams.requests).to.have.length(1);
-
     await show(page, 'hidden');
     await eventually(streams.holders, ([holder]) => holder !== undefined && holder !== page);
     const [holder] = streams.holders();
@@ -87,7 +86,6 @@ describeInBrowser('tabs of the task board', () => {
     await show(page, 'visible');
     await reachesTabs('handed-over', ...all);
     expect(streams.holders()).to.deep.equal([holder]);
-
     for (const tab of all) await show(tab, 'hidden');
     await streams.heldBy();
     // Once these are answered, each tab has told of its earlier requests.
@@ -99,7 +97,6 @@ describeInBrowser('tabs of the task board', () => {
     await show(page, 'visible');
     await row(page, 'unseen').waitFor();
     await streams.heldBy(page);
-
     for (const tab of others) await show(tab, 'visible');
     for (const tab of others) await row(tab, 'unseen').waitFor();
     const states = await Promise.all(others.map(noteStates));
@@ -120,7 +117,6 @@ describeInBrowser('tabs of the task board', () => {
     await page.evaluate(() => history.back());
     await row(page, 'while-away').waitFor();
     await streams.heldBy(page);
-
     const other = await openAnother(page);
     await page.evaluate(() => {
       BroadcastChannel.prototype.postMessage = () => {};
@@ -128,7 +124,6 @@ describeInBrowser('tabs of the task board', () => {
     await streams.heldBy(other);
     await reachesTabs('taken-over', page, other);
     for (const tab of [page, other]) await reaches(tab, 'live');
-
     const withoutLocks = () => Object.defineProperty(Navigator.prototype, 'locks', { value: undefined });
     await page.context().addInitScript(withoutLocks);
     for (const tab of [page, other]) await tab.reload();
@@ -158,14 +153,12 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
     const body = '{"action":"of-another-client"}';
     await request(`${tasks}/tasks`, { method: 'POST', headers: bearer(await token()), body });
     await row(page, 'of-another-client').waitFor();
-
     await page.getByLabel('Text').fill('a draft');
     await revoke(tasks, first);
     await page.getByText('Your session has ended.').waitFor();
     expect(await queueButton(page).isVisible()).to.equal(false);
     await enterKey(page, apiKey);
     expect(await page.getByLabel('Text').inputValue()).to.equal('a draft');
-
     await page.getByRole('button', { name: 'Sign out' }).click();
     await reaches(page, 'signed-out');
     expect(await page.locator('.task-row').count()).to.equal(0);
@@ -184,7 +177,6 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
     expect(refused, 'requests without the kept token').to.deep.equal([]);
     expect(await keyField(page).isVisible()).to.equal(false);
     expect(await part(page, 'sign-out').textContent()).to.equal('Sign out demo');
-
     const tab = await page.context().newPage();
     await tab.goto(tasks);
     await keyField(tab).waitFor();

@@ -35,7 +35,6 @@ describeInBrowser('the ticker client', () => {
     expect(await page.locator('form').getAttribute('method')).to.equal('post');
     await page.getByRole('button', { name: 'Show the key' }).click();
     expect(await field.getAttribute('type')).to.equal('text');
-
     await page.getByRole('button', { name: 'Watch the prices' }).click();
     expect(await page.getByRole('alert').textContent()).to.equal('Enter the API key.');
     await field.fill('wrong');
@@ -43,7 +42,6 @@ describeInBrowser('the ticker client', () => {
     await page.getByText('invalid API key').waitFor();
     expect(await field.getAttribute('aria-invalid')).to.equal('true');
     expect(await field.getAttribute('aria-describedby')).to.include(await page.getByRole('alert').getAttribute('id'));
-
     const token = await signIn(page, apiKey);
     expect(await field.inputValue()).to.equal('');
     const traces = await page.evaluate(() => {
@@ -51,7 +49,6 @@ describeInBrowser('the ticker client', () => {
       return JSON.stringify([location.href, stored, document.body.outerHTML]);
     });
     for (const secret of [apiKey, token]) expect(traces + logged.join()).to.not.include(secret);
-
     expect(await page.locator('.price-card h2').allTextContents()).to.deep.equal(SYMBOLS);
     expect(await part(page, 'filter').isVisible(), 'a filter for three symbols').to.equal(false);
     for (const symbol of SYMBOLS) {
@@ -66,7 +63,6 @@ describeInBrowser('the ticker client', () => {
     expect(await change.textContent()).to.match(/(up|down).*[+−<]\d+\.\d\d%.*[+−]\d+\.\d\d/s);
     expect(await change.locator('svg').boundingBox(), 'an arrow, beside the colour').to.include.keys('x');
     await partShows(page, 'round-trip', /^[\d.]+ ms$/);
-
     await changes(price(page));
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.evaluate(() => new Promise(requestAnimationFrame));
@@ -82,7 +78,6 @@ describeInBrowser('the ticker client', () => {
     const stopped = await price(page)();
     await page.getByRole('button', { name: 'Resume' }).click();
     await changes(price(page), stopped);
-
     const region = part(page, 'announcement');
     expect(await page.locator('.board [aria-live], .board [role=status], .board [role=alert]').count()).to.equal(0);
     expect(await region.getAttribute('aria-live')).to.equal('polite');
@@ -92,7 +87,6 @@ describeInBrowser('the ticker client', () => {
     expect(summary).to.match(/^BTC-USD \$[\d,.]+, .* since [\d:]+\. ETH-USD .* SOL-USD .*\.$/);
     await changes(price(page));
     expect(await region.textContent(), 'not each tick').to.equal(summary);
-
     const named = (title: RegExp) => until(async () => title.test(await page.title()));
     await named(/^\$[\d,]+\.\d\d BTC-USD · Ticker$/);
     await page.locator('[data-symbol="SOL-USD"] h2').click();

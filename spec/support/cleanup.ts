@@ -58,7 +58,11 @@ const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];
 /** Number of resources that belong to running suites. */
 let expectedLeaks = 0;
 
+const unhandled: unknown[] = [];
+
 export const mochaHooks = {
+  // Mocha ignores unhandled rejections, and removes this listener after each file.
+  beforeAll: () => void process.on('unhandledRejection', (reason) => unhandled.push(reason)),
   afterEach() {
     // Before the cleanups, which must see the original functions.
     mock.reset();
@@ -66,7 +70,7 @@ export const mochaHooks = {
   },
 };
 
-/** Runs cleanups, last one first, and fails if anything is still open that belongs to no running suite. */
+/** Runs cleanups, last one first. Fails if a rejection was not handled, or anything is open that belongs to no suite. */
 async function cleanUp(own: Cleanup[]): Promise<void> {
   const errors: unknown[] = [];
   for (const cleanup of [...own.reverse(), failIfUndescribed]) {
@@ -77,6 +81,8 @@ async function cleanUp(own: Cleanup[]): Promise<void> {
     }
   }
   if (errors.length > 0) throw new AggregateError(errors, `cleaning up failed: ${errors.join('; ')}`);
+  const rejections = unhandled.splice(0);
+  if (rejections.length > 0) throw new AggregateError(rejections, `not handled: ${rejections.join('; ')}`);
   // Stopped resources may need a moment to close.
   for (let turn = 0; turn < 100 && leaks().length > expectedLeaks; turn++)
     await new Promise((resolve) => setTimeout(resolve, 10));

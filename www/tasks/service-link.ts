@@ -165,8 +165,7 @@ export class ServiceLink {
 
   /** Requests `GET /queue` without waiting for earlier answers, and ignores answers out of order. */
   async #request(): Promise<void> {
-    this.#sent += 1;
-    const number = this.#sent;
+    const number = ++this.#sent;
     const [answer] = await Promise.allSettled([client.queue.status({ signal: AbortSignal.timeout(TIMEOUT_MS) })]);
     if (number <= this.#answered) return;
     this.#answered = number;
