@@ -144,6 +144,14 @@ export function describeLimits({ it, driver: { isDurable, read } }: QueueTests):
     expect((await run(queue, 5)).join('')).to.equal('aebdc');
   });
 
+  it('a limit of each key lets the next go on if one that has its place is cancelled while its action has none', async (queue) => {
+    await setLimits(queue, { concurrency: 1, perKey: { concurrency: 1 } });
+    await publish(queue, 'x');
+    for (const id of 'ab') await publish(queue, id, 'one');
+    await queue.cancel('a');
+    expect(await run(queue, 2)).to.deep.equal(['x', 'b']);
+  });
+
   if (isDurable)
     it('a limit of each key keeps nothing of a key without a task', async (queue) => {
       await setLimits(queue, { perKey: { concurrency: 1 } });

@@ -79,7 +79,7 @@ describe('the stack of a failed attempt', () => {
     const chain = (message: string) =>
       Array.from({ length: 9 }).reduce<Error>((cause) => new Error(message, { cause }), new Error(message));
     expect(stackOf(chain('it'))?.match(/caused by/g)).to.have.length(5);
-    expect(stackOf(chain('long '.repeat(1e5)))).to.have.length(2000);
+    expect(stackOf(chain('long '.repeat(1e5)))).to.match(/^Error\n {4}at .{1987}$/s);
     const stack = `Error: ${' at ('.repeat(1e6)}\n    at /a%.js:1:2`;
     expect(stackOf(Object.assign(new Error('it'), { stack }))).to.equal('Error\n    at /a%.js:1:2');
     const unreadable = new Proxy({}, { get: refuse });
