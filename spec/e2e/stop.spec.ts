@@ -4,6 +4,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { openBeside, runOn } from '../support/migrated-folder.ts';
+import { oldNode } from '../support/old-node.ts';
 import { type Program, post, request, startProgram, startServices, untilTask } from '../support/program.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { startRedirected } from '../support/redirected-services.ts';
@@ -15,8 +16,8 @@ import { writeHandlers } from '../tasks/handlers/handling.ts';
 const lockRows = ({ env }: { env: { DATA_DIR: string } }) => openBeside(env.DATA_DIR).exec('BEGIN EXCLUSIVE');
 
 /** Starts services with one accepted task, whose row cannot be written. */
-async function startLocked(SHUTDOWN_TIMEOUT_MS: string) {
-  const services = await startServices({ env: { SHUTDOWN_TIMEOUT_MS } });
+async function startLocked(SHUTDOWN_TIMEOUT_MS: string, node = process.execPath) {
+  const services = await startServices({ node, env: { SHUTDOWN_TIMEOUT_MS } });
   lockRows(services);
   await post(`${services.tasks}/tasks`, { action: 'sum' });
   return services;
@@ -75,8 +76,8 @@ describe('a stop', () => {
     await expectEnd(services, 20, 'stopped by force', 1);
   });
 
-  it('warns and ends with exit code 20 if the accepted tasks cannot be saved', async () => {
-    const services = await startLocked('200');
+  it('warns and ends with exit code 20, also of an old Node, if the accepted tasks cannot be saved', async () => {
+    const services = await startLocked('200', oldNode());
     await expectEnd(services, 20, 'stopped: accepted tasks are lost', 1, 'SIGTERM');
     expect(services.lines.at(-1)).to.include({ level: 40 });
   });
