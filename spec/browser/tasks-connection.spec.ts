@@ -211,7 +211,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     for (const pattern of ['**/tasks', '**/queue']) await page.unroute(pattern);
     await page.getByRole('button', { name: 'Retry' }).click();
     await reaches(page, 'live');
-    // Each second again, although the time of `Retry-After` has not passed.
+    // It asks each second again, although the time of `Retry-After` has not passed.
     await page.waitForResponse('**/queue', { timeout: 30_000 });
     await refusal.waitFor({ state: 'hidden' });
 

@@ -76,7 +76,7 @@ describe('a stop', () => {
     await expectEnd(services, 20, 'stopped by force', 1);
   });
 
-  it('warns and ends with exit code 20, also of an old Node, if the accepted tasks cannot be saved', async () => {
+  it('warns and ends with exit code 20 if the accepted tasks cannot be saved, also if an old Node has started it', async () => {
     const services = await startLocked('200', oldNode());
     await expectEnd(services, 20, 'stopped: accepted tasks are lost', 1, 'SIGTERM');
     expect(services.lines.at(-1)).to.include({ level: 40 });

@@ -144,7 +144,7 @@ export function describeLimits({ it, driver: { isDurable, read } }: QueueTests):
     expect((await run(queue, 5)).join('')).to.equal('aebdc');
   });
 
-  it('a limit of each key lets the next go on if one that has its place is cancelled while its action has none', async (queue) => {
+  it('a cancelled message that waits only for its action gives the place of its key to the next', async (queue) => {
     await setLimits(queue, { concurrency: 1, perKey: { concurrency: 1 } });
     await publish(queue, 'x');
     for (const id of 'ab') await publish(queue, id, 'one');

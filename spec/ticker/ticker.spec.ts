@@ -87,7 +87,7 @@ async function heartbeat({ loopDelays }: Pick<Ticker, 'loopDelays'>): Promise<vo
 }
 
 describe('a ticker thread', () => {
-  it('that dies leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe, and the present time', async () => {
+  it('that dies leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe; the next one goes on from the present time', async () => {
     const { feed, calls, grantLease } = fakeFeed();
     grantLease();
     const clock = { ...systemClock };
