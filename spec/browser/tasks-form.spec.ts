@@ -418,7 +418,13 @@ describeInBrowser('schedules and limits on the board', () => {
     await isRefused('Starts', 'must be a whole number');
     await save({ Starts: '100', 'Tasks of each key at once': '5' });
     for (const text of ['100 in 60 s', '5 at once per key']) await limits.getByText(text).waitFor();
-    await limits.getByRole('button', { name: 'Edit' }).click();
+    const edit = limits.getByRole('button', { name: 'Edit' });
+    const focused = await edit.evaluate(async (button: HTMLElement) => {
+      button.click();
+      await Promise.resolve();
+      return document.activeElement?.getAttribute('name');
+    });
+    expect(focused, 'before the next frame, because the user may type').to.equal('concurrency');
     await save({ Starts: '', 'Period in seconds': '', 'Tasks at once': '2000' });
     for (const text of ['0 of 2,000 running', '2,000 at once']) await limits.getByText(text).waitFor();
     await limits.getByRole('button', { name: 'Delete' }).click();

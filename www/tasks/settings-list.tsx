@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { View } from './address.ts';
 import { status } from './board.ts';
 import { ask, Dialog } from './dialogs.tsx';
@@ -157,8 +157,8 @@ function EditDialog<Item extends object>({ of, edited, onSaved, onClose }: EditD
   const [problem, setProblem] = useState<Problem>();
   const [isSaving, setSaving] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  useEffect(() => form.current?.querySelector<HTMLElement>(':is(input:not([readonly]), select)')?.focus(), []);
-  useEffect(() => {
+  useLayoutEffect(() => form.current?.querySelector<HTMLElement>(':is(input:not([readonly]), select)')?.focus(), []);
+  useLayoutEffect(() => {
     if (problem) focusField(form.current, problem);
   }, [problem]);
 
