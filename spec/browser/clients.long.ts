@@ -106,9 +106,11 @@ describeInBrowser('the task board under load', () => {
 
 describeInBrowser('both clients', () => {
   // With presentation.spec.ts, each page is seen at each width, and in both color schemes.
+  itShowsTheTickerAt(320, 'light');
   itShowsTheTickerAt(1280, 'dark');
   itShowsTheTickerAt(2560, 'light');
   itShowsTheTaskBoardAt(320, 'light');
+  itShowsTheTaskBoardAt(1280, 'dark');
   itShowsTheTaskBoardAt(2560, 'light');
   itShowsFailedTasksAt(768, 'light');
   itShowsFailedTasksAt(1280, 'dark');

@@ -5,7 +5,7 @@ import { request, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually, until } from '../support/until.ts';
 import { describeInBrowser, LOST, visit } from './chromium.ts';
-import { itShowsFailedTasksAt, itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
+import { itShowsFailedTasksAt } from './every-state.ts';
 import { part, reaches, signIn } from './page.ts';
 
 /** Largest compressed sizes in bytes of a page with all its files. */
@@ -39,9 +39,7 @@ const ground = (page: Page) => page.evaluate(() => getComputedStyle(document.bod
 const choose = (page: Page, theme: string) => page.getByLabel('Theme').selectOption(theme);
 
 describeInBrowser('both clients', () => {
-  // clients.long.ts covers other combinations.
-  itShowsTheTickerAt(320, 'light');
-  itShowsTheTaskBoardAt(1280, 'dark');
+  // clients.long.ts has the other pages and widths.
   itShowsFailedTasksAt(320, 'light');
 
   const services = onceForSuite(startServices);
