@@ -39,7 +39,6 @@ const ground = (page: Page) => page.evaluate(() => getComputedStyle(document.bod
 const choose = (page: Page, theme: string) => page.getByLabel('Theme').selectOption(theme);
 
 describeInBrowser('both clients', () => {
-  // clients.long.ts has the other pages and widths.
   itShowsFailedTasksAt(320, 'light');
 
   const services = onceForSuite(startServices);
